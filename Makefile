@@ -1,0 +1,38 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Both create .venv and install the project into it.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-all lint format bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(READY)  ## create .venv and install varnet into it
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+test: $(READY)  ## the tests that take minutes
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(READY)  ## every test, the slow ones included
+	$(BIN)/python -m pytest
+
+lint: $(READY)  ## check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(READY)  ## apply style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## measure speed as ratios within one run
+	$(BIN)/python scripts/bench.py layers
+	$(BIN)/python scripts/bench.py data
+
+clean:  ## remove .venv (runs and data stay)
+	rm -rf .venv

@@ -1,0 +1,75 @@
+"""Measure speed as ratios within one run, because machines are noisy: python scripts/bench.py layers [--json FILE]
+
+Every suite is a module of scripts/benchmarks with `run(args) -> list of rows`; a row is a dict with the same keys
+throughout the suite. Cases are interleaved and their medians compared, so that a busy machine slows all of them alike.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+SUITES = ("layers", "data")
+
+
+def interleaved(cases: dict[str, Callable[[], object]], repeats: int, warmup: int = 3) -> dict[str, float]:
+    """Median seconds of each case; one call of every case per round."""
+    for case in cases.values():
+        for _ in range(warmup):
+            case()
+    seconds = {name: [] for name in cases}
+    for _ in range(repeats):
+        for name, case in cases.items():
+            start = time.perf_counter()
+            case()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def show(title: str, rows: list[dict]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for key in rows[0]:
+        table.add_column(key, justify="left" if isinstance(rows[0][key], str) else "right")
+    for row in rows:
+        table.add_row(*(f"{v:.3g}" if isinstance(v, float) else "" if v is None else str(v) for v in row.values()))
+    Console(width=None if sys.stdout.isatty() else 120).print(table)
+
+
+def write_json(path: Path, content: object) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=2) + "\n")
+    os.replace(part, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--json", type=Path, help="write the rows to this file as well")
+    parser.add_argument("--repeats", type=int, help="rounds; the default is the suite's own")
+    parser.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
+    args = parser.parse_args()
+    if args.threads < 1 or (args.repeats is not None and args.repeats < 1):
+        parser.error("--threads and --repeats take whole numbers from 1")
+    if args.json and not args.json.resolve().parent.is_dir():
+        parser.error(f"--json {args.json}: its folder does not exist")
+
+    import torch
+
+    torch.set_num_threads(args.threads)
+    torch.set_flush_denormal(True)
+    rows = importlib.import_module(f"benchmarks.{args.suite}").run(args)
+    show(f"{args.suite}: {args.threads} thread(s), torch {torch.__version__}", rows)
+    if args.json:
+        write_json(args.json, {"suite": args.suite, "threads": args.threads, "torch": torch.__version__, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Benchmark suites, one module each; scripts/bench.py runs them."""

@@ -1,0 +1,292 @@
+"""Linear and Conv2d with random weights (paper eqs. 4, 39-42). What `forward` does is one state per layer:
+
+    sample          local reparameterization, fresh noise for every object; the state of a new layer
+    weights         one draw of the weights, held over batches until `resample()`
+    deterministic   the mean of the weights (mean propagation)
+    zero_mean       as sample, the means set to 0 and the variances kept (Theorem 1)
+    permuted        as sample, the variances of the layer shuffled among its weights
+
+train() and eval() do not change it. `predicting(model, mode)` sets it on a whole model for a `with` block.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from varnet import local
+from varnet import param as params
+from varnet import prior as priors
+from varnet.names import select
+
+
+class State(NamedTuple):
+    sampling: str = "local"  # local | weights | none
+    zero_mean: bool = False
+    permuted: bool = False
+
+
+MODES = {
+    "sample": State(),
+    "weights": State(sampling="weights"),
+    "deterministic": State(sampling="none"),
+    "zero_mean": State(zero_mean=True),
+    "permuted": State(permuted=True),
+}
+
+
+class Posterior(NamedTuple):
+    """Moments of the weights; log_alpha broadcasts to their shape."""
+
+    mean: Tensor
+    variance: Tensor
+    log_alpha: Tensor
+
+
+class Variational(nn.Module):
+    """A linear map with random weights. Linear and Conv2d say which map and which inputs it takes."""
+
+    def _adopt(self, module: nn.Module, param: object, prior: object, options: dict) -> None:
+        """Take over the weights of a deterministic layer: they become the means."""
+        param_options, prior_options = _split(options)
+        nn.Module.__init__(self)
+        self.param = params.make(param, **param_options)
+        self.prior = priors.make(prior, **prior_options)
+        self.prior.check(self.param)
+        self.weight_shape = module.weight.shape
+        for name, tensor in (self.param.tensors(module.weight) | self.prior.tensors(module.weight)).items():
+            register = self.register_parameter if isinstance(tensor, nn.Parameter) else self.register_buffer
+            register(name, tensor)
+        self.register_parameter("bias", module.bias)
+        self.register_buffer("held_noise", None, persistent=False)  # of the state `weights`
+        self.register_buffer("permutation", None, persistent=False)  # of the state `permuted`
+        self.state = State()
+        self.train(module.training)
+
+    @classmethod
+    def from_deterministic(cls, module: nn.Module, param="layer", prior="loguniform", **options) -> "Variational":
+        """A variational layer in place of an nn.Linear or nn.Conv2d, whose parameters it takes over."""
+        layer = cls.__new__(cls)
+        layer._adopt(module, param, prior, options)
+        return layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        if self.state.sampling == "local" and self.param.noise == "gaussian" and not self.param.deterministic:
+            return self.sample(x)
+        # Bernoulli and uniform noise cannot be reparameterized locally: one draw per batch (section 3.3).
+        return self.product(x, self.weight)
+
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The layer with the given weights."""
+        x, conv = self.prepare(x)
+        return local.product(x, weight, self.bias, conv)
+
+    def sample(self, x: Tensor) -> Tensor:
+        """The layer with weights drawn anew for every object."""
+        x, conv = self.prepare(x)
+        return local.reparameterize(x, self._mean(), *self._noise_arguments(conv), conv)
+
+    def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Mean (None for 0) and standard deviation of the output: what `sample` draws from."""
+        x, conv = self.prepare(x)
+        base, bias, scale = self._noise_arguments(conv)
+        return local.location(x, self._mean(), bias, conv), local.deviation(x, base, scale, conv)
+
+    def _mean(self) -> Tensor | None:
+        """The mean of the weights in this state; None for 0."""
+        return None if self.param.zero_mean or self.state.zero_mean else self.param.mean(self)
+
+    def _std(self) -> Tensor:
+        """The standard deviation of the weights in this state, up to its sign."""
+        std = self.param.std(self)
+        return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
+
+    def _noise_arguments(self, conv: local.Convolution | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """base, bias and scale, with variance = scale * base."""
+        if self.permutation is not None:
+            return self._std().square(), self.bias, None
+        scale, base = self.param.factors(self)
+        if conv is not None:  # it has fewer weights than outputs: scale the weights
+            return self._in_layout(base if scale is None else scale * base), self.bias, None
+        return base, self.bias, scale.flatten() if scale is not None and scale.dim() else scale
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights as the state has them: their mean, the held draw, or a new draw."""
+        mean = self._mean()
+        if self.state.sampling == "none" or self.param.deterministic:
+            return torch.zeros_like(self._std()) if mean is None else mean
+        std = self._std()
+        noise = params.unit_noise(self.param.noise, std) if self.held_noise is None else self.held_noise
+        return std * noise if mean is None else torch.addcmul(mean, std, noise)
+
+    def posterior(self) -> Posterior:
+        return Posterior(self.param.mean(self), self.param.variance(self), self.param.log_alpha_of(self))
+
+    def kl(self) -> Tensor:
+        """KL(q || p), summed over the weights."""
+        return self.prior.kl(self.param, self, self.weight_shape)
+
+    def set_state(self, state: State) -> None:
+        self.state = state
+        self.held_noise = self.permutation = None
+        if state.permuted:
+            self.permutation = torch.randperm(self.weight_shape.numel(), device=self.param.std(self).device)
+        if state.sampling == "weights":
+            self.resample()
+
+    def resample(self) -> None:
+        """A new draw for the state `weights`. The noise is held, not the product: gradients flow through it."""
+        if self.state.sampling != "weights":
+            raise ValueError('resample() needs the state "weights": use it inside `with predicting(model, "weights")`')
+        self.held_noise = params.unit_noise(self.param.noise, self.param.std(self).detach())
+
+    def drop_mean(self) -> None:
+        """Become the zero-mean layer of the same variances (Theorem 1)."""
+        sigma = self.param.std(self).detach().clone()
+        for name in self.param.tensors(sigma):
+            delattr(self, name)
+        self.param = params.ZeroMean(clip=self.param.clip)
+        self.sigma = nn.Parameter(sigma)
+
+    def extra_repr(self) -> str:
+        return f"{self.shape_repr()}, bias={self.bias is not None}, param={self.param.name}, prior={self.prior.name}"
+
+
+class Linear(Variational):
+    """nn.Linear with random weights."""
+
+    def __init__(self, in_features, out_features, bias=True, param="layer", prior="loguniform", **options):
+        factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
+        self._adopt(nn.Linear(in_features, out_features, bias, **factory), param, prior, options)
+
+    def _adopt(self, module: nn.Linear, param: object, prior: object, options: dict) -> None:
+        super()._adopt(module, param, prior, options)
+        self.in_features, self.out_features = module.in_features, module.out_features
+
+    def check_input(self, x: Tensor) -> None:
+        if x.shape[-1] != self.in_features:
+            raise ValueError(f"{self} takes inputs of {self.in_features} features, got shape {tuple(x.shape)}")
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, None]:
+        return x, None
+
+    def shape_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}"
+
+
+class Conv2d(Variational):
+    """nn.Conv2d with random weights. Noise is drawn per position: marginals are exact, the joint is not (eq. 41)."""
+
+    def __init__(
+        self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+        padding_mode="zeros", param="layer", prior="loguniform", **options,
+    ):  # fmt: skip
+        factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
+        module = nn.Conv2d(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, **factory
+        )
+        self._adopt(module, param, prior, options)
+
+    def _adopt(self, module: nn.Conv2d, param: object, prior: object, options: dict) -> None:
+        super()._adopt(module, param, prior, options)
+        self.in_channels, self.out_channels, self.kernel_size = (
+            module.in_channels, module.out_channels, module.kernel_size,
+        )  # fmt: skip
+        self.geometry = local.Convolution(module.stride, module.padding, module.dilation, module.groups)
+        self.padding_mode, self.border = module.padding_mode, module._reversed_padding_repeated_twice
+
+    def check_input(self, x: Tensor) -> None:
+        if x.dim() not in (3, 4) or x.shape[-3] != self.in_channels:
+            raise ValueError(f"{self} takes images of {self.in_channels} channels, got shape {tuple(x.shape)}")
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, local.Convolution]:
+        if self.padding_mode == "zeros":
+            return x, self.geometry
+        return F.pad(x, self.border, mode=self.padding_mode), self.geometry._replace(padding=(0, 0))
+
+    def _in_layout(self, base: Tensor) -> Tensor:
+        """Elementwise operations lose the channels-last strides of weights with one input channel; keep them, or the
+        two products of the layer come out in different layouts."""
+        if self.weight_shape[1] != 1 or torch.compiler.is_compiling() or local._transformed():
+            return base
+        learned = next(p for p in self.parameters() if p.shape == self.weight_shape)
+        return base if base.stride() == learned.stride() else base.as_strided(base.shape, learned.stride())
+
+    def shape_repr(self) -> str:
+        stride, padding, dilation, groups = self.geometry
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={stride}, "
+            f"padding={padding}, dilation={dilation}, groups={groups}"
+        )
+
+
+def layers_of(model: nn.Module) -> dict[str, Variational]:
+    """The variational layers of a model by name; a shared layer once."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, Variational)}
+
+
+def resample(model: nn.Module) -> None:
+    """New weights for the layers whose state is `weights`; it is an error if a variational model has none."""
+    found = layers_of(model).values()
+    for layer in [layer for layer in found if layer.state.sampling == "weights"] or found:
+        layer.resample()
+
+
+@contextlib.contextmanager
+def predicting(
+    model: nn.Module, mode: str, layers: str | Iterable[str] = "all", sampling: str = "local"
+) -> Iterator[nn.Module]:
+    """Put a model into one state of prediction, and back.
+
+    Batch norm and the like are in evaluation mode inside; dropout is on exactly if the mode is stochastic. `layers`
+    limits zero_mean, permuted, deterministic and weights to some layers, while the others sample; sampling="weights"
+    holds one draw of the weights in the modes zero_mean and permuted too.
+    """
+    state = _state(mode, sampling)
+    found = layers_of(model)
+    chosen = set(select(layers, list(found)))
+    before = {layer: (layer.state, layer.held_noise, layer.permutation) for layer in found.values()}
+    training = {module: module.training for module in model.modules()}
+    try:
+        model.eval()
+        for module in model.modules():
+            if isinstance(module, nn.modules.dropout._DropoutNd):
+                module.train(state.sampling != "none")
+        for name, layer in found.items():
+            layer.set_state(state if name in chosen else State(sampling))
+        yield model
+    finally:
+        for layer, (state, noise, permutation) in before.items():
+            layer.state, layer.held_noise, layer.permutation = state, noise, permutation
+        for module, flag in training.items():
+            module.training = flag
+
+
+def set_mode(model: nn.Module, mode: str, sampling: str = "local") -> nn.Module:
+    """As `predicting`, for good, and without touching train() or eval(): e.g. to train with held weights."""
+    state = _state(mode, sampling)
+    for layer in layers_of(model).values():
+        layer.set_state(state)
+    return model
+
+
+def _state(mode: str, sampling: str) -> State:
+    params._choice("mode", mode, MODES)
+    params._choice("sampling", sampling, ("local", "weights"))
+    state = MODES[mode]
+    return state._replace(sampling=sampling) if state.sampling == "local" else state
+
+
+def _split(options: dict) -> tuple[dict, dict]:
+    """Options of the parameterization and of the prior."""
+    known = [{f.name for f in fields(cls)} - {"name"} for cls in (params.Parameterization, priors.Prior)]
+    for key in options:
+        if key not in known[0] | known[1]:
+            raise ValueError(f"there is no option {key!r}; choose from: {', '.join(sorted(known[0] | known[1]))}")
+    return tuple({k: v for k, v in options.items() if k in names} for names in known)

@@ -1,0 +1,179 @@
+"""Priors: KL(q || p) per weight, positive, as pure functions of the moments of q (paper section 4.2, appendix F).
+
+With alpha = variance / mean^2, the log-uniform and ARD divergences depend on alpha only and vanish as alpha grows.
+`Prior` names one of them with its options and sums it over the weights of a layer; it never averages.
+"""
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.special
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from varnet.param import Parameterization, _choice, _number
+
+EULER = 0.5772156649015329
+C = (EULER + math.log(2)) / 2  # -E log|eps|, so that KL -> 0 as alpha -> infinity
+PRIORS = ("loguniform", "student", "ard", "gaussian", "none")
+ESTIMATORS = ("approx", "exact", "mc")
+
+
+def loguniform(log_alpha: Tensor, estimator: str = "approx") -> Tensor:
+    """KL(N(mu, alpha mu^2) || p(w) ~ 1/|w|) = E log|1 + sqrt(alpha) eps| - log(alpha)/2 + C. Eq. (8)"""
+    return {"approx": loguniform_approx, "exact": loguniform_exact, "mc": loguniform_mc}[estimator](log_alpha)
+
+
+def loguniform_approx(log_alpha: Tensor) -> Tensor:
+    """Molchanov et al. (2017), eq. (14). Off by at most 0.0094 (at log alpha = -3.5), see tests/test_prior.py."""
+    return 0.63576 * torch.sigmoid(-(1.8732 + 1.48695 * log_alpha)) + _half_softplus_minus(log_alpha)
+
+
+def loguniform_mc(log_alpha: Tensor) -> Tensor:
+    """One noise sample per element: unbiased. Written as log|alpha^-1/2 + eps|, stable at both ends."""
+    draw = (-0.5 * log_alpha).exp() + torch.randn_like(log_alpha)
+    return _log_abs(draw) + C
+
+
+def loguniform_exact(log_alpha: Tensor) -> Tensor:
+    """The integral itself, by a table of its smooth part.
+
+    With u = (2 alpha)^-1/2 and Dawson's function D, KL = 2 int_0^u D(s) ds and dKL/dlog(alpha) = -u D(u): the mean of
+    1/(1 + sqrt(alpha) eps), as a principal value, is a Dawson function. What is left after softplus(-log alpha)/2 runs
+    from C to 0; a cubic Hermite table of it is right to 1e-12 (double), its gradient to 1e-9.
+    """
+    cells = log_alpha.clamp(_LOW, _HIGH) * _PER_UNIT  # a power of two: no rounding
+    left = cells.detach().floor().clamp_max(_HIGH * _PER_UNIT - 1)
+    t = cells - left
+    index = left.long() - _LOW * _PER_UNIT
+    a, b, c, d = _coefficients(log_alpha.dtype, log_alpha.device)
+    return a[index] + t * (b[index] + t * (c[index] + t * d[index])) + _half_softplus_minus(log_alpha)
+
+
+def student(mean: Tensor, variance: Tensor, nu: float = 1e-16) -> Tensor:
+    """KL to Student's t with nu degrees of freedom, without its normaliser; one noise sample per weight. Eq. (10)"""
+    draw = mean + _safe_sqrt(variance) * torch.randn_like(variance)
+    return 0.5 * (nu + 1) * (nu + draw.square()).log() - 0.5 * _safe_log(variance) + C
+
+
+def ard(log_alpha: Tensor) -> Tensor:
+    """KL to N(0, (alpha + 1) mu^2), the best Gaussian prior for each weight: log(1 + 1/alpha) / 2.
+
+    Differs from the paper: eq. (11) lacks the factor 1/2.
+    """
+    return _half_softplus_minus(log_alpha)
+
+
+def gaussian(mean: Tensor, variance: Tensor, scale: float | Tensor = 1.0) -> Tensor:
+    """KL(N(mean, variance) || N(0, scale^2))."""
+    ratio = variance / scale**2
+    return 0.5 * (ratio + (mean / scale).square() - 1 - _safe_log(ratio))
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A prior by its name in the configs; options that it has no use for are ignored."""
+
+    name: str = "loguniform"
+    estimator: str = "approx"  # loguniform: approx (the paper's), exact, mc
+    nu: float = 1e-16  # student: degrees of freedom
+    scale: float = 1.0  # gaussian: standard deviation, or where it starts
+    learn_scale: bool = False  # gaussian: learn one scale per layer (empirical Bayes), called log_scale in the layer
+
+    def __post_init__(self):
+        _choice("prior", self.name, PRIORS)
+        _choice("estimator", self.estimator, ESTIMATORS)
+        for key in ("nu", "scale"):
+            if _number(key, getattr(self, key)) <= 0:
+                raise ValueError(f"{key}={getattr(self, key)!r} must be above 0")
+
+    def tensors(self, weight: Tensor) -> dict[str, Tensor]:
+        """What the prior learns beside q."""
+        if self.name != "gaussian" or not self.learn_scale:
+            return {}
+        return {"log_scale": nn.Parameter(weight.new_full((), math.log(self.scale)))}
+
+    def check(self, param: Parameterization) -> None:
+        if param.noise != "gaussian" and self.name in ("student", "gaussian"):
+            raise ValueError(
+                f"prior={self.name} has no KL for noise={param.noise}, which is not Gaussian: "
+                "use prior=loguniform, ard or none, whose KL does not depend on the scale"
+            )
+
+    def kl(self, param: Parameterization, q, shape: torch.Size) -> Tensor:
+        """KL of one layer: the sum over its weights of the given shape."""
+        if self.name == "none" or param.deterministic or (param.zero_mean and self.name in ("loguniform", "ard")):
+            # A point estimate has no KL; that of a zero-mean q does not depend on its scale (appendix F).
+            return next(q.parameters()).new_zeros(())
+        values = self.values(param, q, shape)
+        return values.sum() * (shape.numel() / values.numel())
+
+    def values(self, param: Parameterization, q, shape: torch.Size) -> Tensor:
+        """KL per weight, in a shape that broadcasts to the weights': weights that share alpha share the work."""
+        if self.name == "loguniform":
+            log_alpha = param.log_alpha_of(q)
+            return loguniform(log_alpha.expand(shape) if self.estimator == "mc" else log_alpha, self.estimator)
+        if self.name == "ard":
+            return ard(param.log_alpha_of(q))
+        if self.name == "student":
+            return student(param.mean(q), param.variance(q), self.nu)
+        return gaussian(param.mean(q), param.variance(q), q.log_scale.exp() if self.learn_scale else self.scale)
+
+
+def make(prior: str | Prior, **options) -> Prior:
+    return prior if isinstance(prior, Prior) else Prior(prior, **options)
+
+
+# The table of loguniform_exact covers log alpha in [_LOW, _HIGH]; beyond, the tabulated part is constant to 1e-16.
+_LOW, _HIGH, _PER_UNIT = -37, 20, 256
+
+
+def _exact_tail(log_alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """KL - softplus(-log alpha)/2 and its derivative on an increasing grid, integrated from the right end."""
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    half = np.diff(log_alpha)[:, None] / 2
+    steps = (-_slope(log_alpha[:-1, None] + half * (1 + nodes)) * half * weights).sum(1)
+    u2 = np.exp(-log_alpha[-1]) / 2
+    kl = u2 - u2**2 * 2 / 3 + np.append(np.cumsum(steps[::-1])[::-1], 0)  # series of 2 int_0^u D at the right end
+    return kl - np.logaddexp(0, -log_alpha) / 2, _slope(log_alpha) + scipy.special.expit(-log_alpha) / 2
+
+
+def _slope(log_alpha: np.ndarray) -> np.ndarray:
+    u = np.exp(-log_alpha / 2) / math.sqrt(2)
+    return -u * scipy.special.dawsn(u)
+
+
+@functools.cache
+def _cubics() -> np.ndarray:
+    value, slope = _exact_tail(np.arange(_LOW * _PER_UNIT, _HIGH * _PER_UNIT + 1) / _PER_UNIT)
+    value[-1] = slope[-1] = 0  # 1/(12 alpha^2) = 3.5e-19, which would be most of the KL at log alpha = 40
+    slope = slope / _PER_UNIT
+    rise = np.diff(value)
+    left, right = slope[:-1], slope[1:]
+    return np.stack([value[:-1], left, 3 * rise - 2 * left - right, left + right - 2 * rise])
+
+
+@functools.cache
+def _coefficients(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, ...]:
+    return torch.from_numpy(_cubics()).to(device=device, dtype=dtype).unbind()
+
+
+def _half_softplus_minus(x: Tensor) -> Tensor:
+    """softplus(-x)/2; F.softplus itself switches to a straight line at 20 and is off by 2e-9 there."""
+    return -0.5 * F.logsigmoid(x)
+
+
+def _log_abs(x: Tensor) -> Tensor:
+    """log|x|, finite and with gradient 0 at x = 0, which a float32 draw does hit."""
+    return 0.5 * _safe_log(x.square())
+
+
+def _safe_log(x: Tensor) -> Tensor:
+    return x.clamp_min(torch.finfo(x.dtype).tiny).log()
+
+
+def _safe_sqrt(x: Tensor) -> Tensor:
+    return x.clamp_min(torch.finfo(x.dtype).tiny).sqrt()
