@@ -1,7 +1,7 @@
 """Measure speed as ratios within one run, because machines are noisy: python scripts/bench.py layers [--json FILE]
 
-Every suite is a module of scripts/benchmarks with `run(args) -> list of rows`; a row is a dict with the same keys
-throughout the suite. Cases are interleaved and their medians compared, so that a busy machine slows all of them alike.
+Every suite is a module of scripts/benchmarks with `run(args)` -> a list of rows, or a dict of such lists; a row is a
+dict with the same keys throughout its list. Cases are interleaved and their medians compared, so that a busy machine slows all of them alike.
 """
 
 import argparse
@@ -65,10 +65,13 @@ def main() -> None:
 
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
-    rows = importlib.import_module(f"benchmarks.{args.suite}").run(args)
-    show(f"{args.suite}: {args.threads} thread(s), torch {torch.__version__}", rows)
+    tables = importlib.import_module(f"benchmarks.{args.suite}").run(args)
+    tables = tables if isinstance(tables, dict) else {"rows": tables}
+    for name, rows in tables.items():
+        title = args.suite if name == "rows" else f"{args.suite}, {name}"
+        show(f"{title}: {args.threads} thread(s), torch {torch.__version__}", rows)
     if args.json:
-        write_json(args.json, {"suite": args.suite, "threads": args.threads, "torch": torch.__version__, "rows": rows})
+        write_json(args.json, {"suite": args.suite, "threads": args.threads, "torch": torch.__version__, **tables})
 
 
 if __name__ == "__main__":

@@ -89,13 +89,14 @@ class Variational(nn.Module):
     def sample(self, x: Tensor) -> Tensor:
         """The layer with weights drawn anew for every object."""
         x, conv = self.prepare(x)
-        return local.reparameterize(x, self._mean(), *self._noise_arguments(conv), conv)
+        root, scale = self._spread()
+        return local.reparameterize(x, self._mean(), root, self.bias, scale, conv)
 
     def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Mean (None for 0) and standard deviation of the output: what `sample` draws from."""
         x, conv = self.prepare(x)
-        base, bias, scale = self._noise_arguments(conv)
-        return local.location(x, self._mean(), bias, conv), local.deviation(x, base, scale, conv)
+        root, scale = self._spread()
+        return local.location(x, self._mean(), self.bias, conv), local.deviation(x, root, scale, conv)
 
     def _mean(self) -> Tensor | None:
         """The mean of the weights in this state; None for 0."""
@@ -106,14 +107,9 @@ class Variational(nn.Module):
         std = self.param.std(self)
         return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
 
-    def _noise_arguments(self, conv: local.Convolution | None) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """base, bias and scale, with variance = scale * base."""
-        if self.permutation is not None:
-            return self._std().square(), self.bias, None
-        scale, base = self.param.factors(self)
-        if conv is not None:  # it has fewer weights than outputs: scale the weights
-            return self._in_layout(base if scale is None else scale * base), self.bias, None
-        return base, self.bias, scale.flatten() if scale is not None and scale.dim() else scale
+    def _spread(self) -> tuple[Tensor, Tensor | None]:
+        """(root, scale) with variance = scale * root^2."""
+        return self.param.spread(self) if self.permutation is None else (self._std(), None)
 
     @property
     def weight(self) -> Tensor:
@@ -209,14 +205,6 @@ class Conv2d(Variational):
         if self.padding_mode == "zeros":
             return x, self.geometry
         return F.pad(x, self.border, mode=self.padding_mode), self.geometry._replace(padding=(0, 0))
-
-    def _in_layout(self, base: Tensor) -> Tensor:
-        """Elementwise operations lose the channels-last strides of weights with one input channel; keep them, or the
-        two products of the layer come out in different layouts."""
-        if self.weight_shape[1] != 1 or torch.compiler.is_compiling() or local._transformed():
-            return base
-        learned = next(p for p in self.parameters() if p.shape == self.weight_shape)
-        return base if base.stride() == learned.stride() else base.as_strided(base.shape, learned.stride())
 
     def shape_repr(self) -> str:
         stride, padding, dilation, groups = self.geometry

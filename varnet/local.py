@@ -1,9 +1,9 @@
 """Local reparameterization: b = a mu + noise * sqrt(a^2 sigma^2), drawn per object and position (eqs. 4, 39-42).
 
-`reparameterize` is the whole idea in six lines of torch. `_Fused` is the same map with its gradient written out for
+`reparameterize` is the whole idea in a few lines of torch. `_Fused` is the same map with its gradient written out for
 eager training: everything after the two products happens in place, one tensor of the size of the output is kept for
-the backward pass (noise / std) instead of four, and the factors 2 of the squares cancel. It is used wherever it
-applies; torch.compile, torch.func and half precision take the plain path.
+the backward pass (noise / std) instead of four, no squared weights are kept, and the factors 2 of the squares cancel.
+It is used wherever it applies; torch.compile, torch.func and half precision take the plain path.
 """
 
 from typing import NamedTuple
@@ -28,19 +28,21 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | 
     return F.linear(x, weight, bias) if conv is None else F.conv2d(x, weight, bias, *conv)
 
 
-def deviation(x: Tensor, base: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
-    """sqrt(scale * (a^2 base)): the standard deviation of the output; weights have the variance scale * base."""
-    variance = _squares(x, base, conv)
-    return (variance if scale is None else variance * scale).add(EPS).sqrt()
+def deviation(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
+    """sqrt(a^2 (scale root^2)): the standard deviation of the output."""
+    recorded = torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed()
+    variance = _variance(root, scale) if recorded else _variance_in_layout(root, scale)
+    return _squares(x, variance, conv).add(EPS).sqrt()
 
 
 def reparameterize(
-    x: Tensor, mean: Tensor | None, base: Tensor, bias: Tensor | None, scale: Tensor | None, conv: Convolution | None
+    x: Tensor, mean: Tensor | None, root: Tensor, bias: Tensor | None, scale: Tensor | None, conv: Convolution | None
 ) -> Tensor:
-    """One sample of the layer's output. mean=None stands for weights of mean zero."""
+    """One sample of the output of a layer whose weights have the given mean (None for 0) and variance scale * root^2,
+    with scale None for 1, one number, or one number per output unit."""
     if _fusible(x, conv):
-        return _Fused.apply(x, mean, base, bias, scale, conv)
-    std = deviation(x, base, scale, conv)
+        return _Fused.apply(x, mean, None if root is mean else root, bias, scale, conv)
+    std = deviation(x, root, scale, conv)
     return shifted(location(x, mean, bias, conv), std, noise_like(std), _low_precision(x))
 
 
@@ -75,15 +77,15 @@ def _low_precision(x: Tensor) -> torch.dtype | None:
     return dtype if dtype in (torch.float16, torch.bfloat16) else None
 
 
-def _squares(x: Tensor, base: Tensor, conv: Convolution | None) -> Tensor:
-    """a^2 base, at least in the range of float32: squares of float16 numbers overflow and vanish."""
+def _squares(x: Tensor, variance: Tensor, conv: Convolution | None) -> Tensor:
+    """a^2 sigma^2, at least in the range of float32: squares of float16 numbers overflow and vanish."""
     dtype = _low_precision(x)
     if dtype is None:
-        return product(x.square(), base, None, conv)
+        return product(x.square(), variance, None, conv)
     if dtype == torch.bfloat16:
-        return product(x.square(), base, None, conv).float()
+        return product(x.square(), variance, None, conv).float()
     with torch.autocast(x.device.type, enabled=False):
-        return product(x.float().square(), base.float(), None, conv)
+        return product(x.float().square(), variance.float(), None, conv)
 
 
 def _per_output(values: Tensor, conv: Convolution | None) -> Tensor:
@@ -102,16 +104,16 @@ _transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: Tru
 
 
 class _Fused(torch.autograd.Function):
-    """reparameterize with its gradient. With r = noise / std:
+    """reparameterize with its gradient. With r = noise / std and v = scale root^2:
 
-    db/da = mu + a * (scale base) r,   db/dbase = scale a^2 r / 2,   db/dscale = (a^2 base) r / 2
+    db/da = mu + a (v r),   db/droot = root scale a^2 r,   db/dscale = root^2 a^2 r / 2
+
+    root=None says that root is the mean itself, as it is for N(mu, alpha mu^2).
     """
 
     @staticmethod
-    def forward(ctx, x, mean, base, bias, scale, conv):
-        std = product(x.square(), base, None, conv)
-        if scale is not None:
-            std.mul_(scale)
+    def forward(ctx, x, mean, root, bias, scale, conv):
+        std = product(x.square(), _variance_in_layout(mean if root is None else root, scale), None, conv)
         std.add_(EPS).sqrt_()
         noise = noise_like(std)
         if mean is None:
@@ -119,7 +121,7 @@ class _Fused(torch.autograd.Function):
         else:
             out = product(x, mean, bias, conv).addcmul_(std, noise)
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(x, mean, base, bias, scale, noise.div_(std))
+            ctx.save_for_backward(x, mean, root, bias, scale, noise.div_(std))
             ctx.conv = conv
         return out
 
@@ -127,41 +129,62 @@ class _Fused(torch.autograd.Function):
     def backward(ctx, grad):
         if torch.is_grad_enabled():  # create_graph=True
             return _differentiable_backward(ctx, grad)
-        x, mean, base, _bias, scale, ratio = ctx.saved_tensors
-        need_x, need_mean, need_base, need_bias, need_scale, _ = ctx.needs_input_grad
-        grad_std = grad * ratio
-        if scale is not None:
-            grad_std.mul_(scale)
-        grad_x, grad_base = _product_backward(grad_std, x.square(), base, ctx.conv, need_x, need_base or need_scale)
+        x, mean, root, _bias, scale, ratio = ctx.saved_tensors
+        need_x, need_mean, need_root, need_bias, need_scale, _ = ctx.needs_input_grad
+        shared, root = root is None, mean if root is None else root
+        need_variance = need_scale or (need_mean if shared else need_root)
+        variance = _variance_in_layout(root, scale)
+        grad_x, twice = _product_backward(grad * ratio, x.square(), variance, ctx.conv, need_x, need_variance)
+        grad_scale = _scale_backward(twice, root, scale) if need_scale else None
+        grad_root = _scaled(twice.mul_(root), scale) if need_variance else None
+        grad_mean = None
         if need_x:
             grad_x.mul_(x)
-        grad_mean = None
         if mean is not None:
             direct, grad_mean = _product_backward(grad, x, mean, ctx.conv, need_x, need_mean)
             grad_x = grad_x.add_(direct) if need_x else None
-        grad_scale = _scale_backward(grad_base, base, scale) if need_scale else None
-        grad_base = grad_base.mul_(0.5) if need_base else None
+        if shared and need_mean:
+            grad_mean.add_(grad_root)
         grad_bias = _sum_to_outputs(grad, ctx.conv) if need_bias else None
-        return grad_x, grad_mean, grad_base, grad_bias, grad_scale, None
+        return grad_x, grad_mean, grad_root if need_root else None, grad_bias, grad_scale, None
 
 
-def _scale_backward(grad_base: Tensor, base: Tensor, scale: Tensor) -> Tensor:
-    """sum over objects and inputs of (a^2 base) r grad / 2; grad_base is a^2 r grad scale."""
-    over_inputs = tuple(range(1, base.dim()))
-    total = (grad_base * base).sum(over_inputs) if scale.dim() else torch.dot(grad_base.flatten(), base.flatten())
-    return 0.5 * total / scale
+def _variance(root: Tensor, scale: Tensor | None) -> Tensor:
+    return root.square() if scale is None else root.square() * _per_weight(scale, root)
+
+
+def _variance_in_layout(root: Tensor, scale: Tensor | None) -> Tensor:
+    """As _variance, with the strides of root: elementwise operations lose the channels-last strides of weights with one
+    input channel, and the two products of the layer would come out in different layouts."""
+    return _scaled(torch.mul(root, root, out=torch.empty_like(root)), scale)
+
+
+def _scaled(values: Tensor, scale: Tensor | None) -> Tensor:
+    return values if scale is None else values.mul_(_per_weight(scale, values))
+
+
+def _per_weight(scale: Tensor, weight: Tensor) -> Tensor:
+    return scale.view(-1, *[1] * (weight.dim() - 1)) if scale.dim() else scale
+
+
+def _scale_backward(twice: Tensor, root: Tensor, scale: Tensor) -> Tensor:
+    """Sum over objects and inputs of root^2 a^2 r grad / 2; `twice` is the sum over objects of a^2 r grad."""
+    if scale.dim():
+        return 0.5 * (twice * root.square()).flatten(1).sum(1)
+    return 0.5 * torch.dot((twice * root).flatten(), root.flatten())
 
 
 def _differentiable_backward(ctx, grad: Tensor) -> tuple:
     """The gradient as a function of the inputs, for second derivatives: the plain path with the same noise."""
     *inputs, ratio = ctx.saved_tensors
-    x, mean, base, bias, scale = inputs
-    std = deviation(x, base, scale, ctx.conv)
+    x, mean, root, bias, scale = inputs
+    std = deviation(x, mean if root is None else root, scale, ctx.conv)
     noise = (ratio * std).detach()
     out = shifted(location(x, mean, bias, ctx.conv), std, noise)
-    wanted = [t for t, need in zip(inputs, ctx.needs_input_grad, strict=False) if need]
+    needs = ctx.needs_input_grad[:5]
+    wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     grads = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))
-    return (*(next(grads) if need else None for need in ctx.needs_input_grad[:5]), None)
+    return (*(next(grads) if need else None for need in needs), None)
 
 
 def _product_backward(

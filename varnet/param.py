@@ -71,10 +71,9 @@ class Parameterization:
         """log(variance / mean^2), in a shape that broadcasts to the weights'."""
         raise NotImplementedError
 
-    def factors(self, q) -> tuple[Tensor | None, Tensor]:
-        """(scale, base) with variance = scale * base; scale is None or one number per layer or output unit, which
-        leaves the sum over the inputs: sqrt(a^2 (alpha mu^2)) = sqrt(alpha) sqrt(a^2 mu^2)."""
-        return None, self.variance(q)
+    def spread(self, q) -> tuple[Tensor, Tensor | None]:
+        """(root, scale) with variance = scale * root^2; scale is None or one number per layer or output unit."""
+        return self.std(q), None
 
     def clipped(self, log_alpha: Tensor) -> Tensor:
         return log_alpha if self.clip is None else log_alpha.clamp(*self.clip)
@@ -109,8 +108,8 @@ class Multiplicative(Parameterization):
     def variance(self, q) -> Tensor:
         return self.log_alpha_of(q).exp() * q.mu.square()
 
-    def factors(self, q) -> tuple[Tensor | None, Tensor]:
-        return self.log_alpha_of(q).exp(), q.mu.square()
+    def spread(self, q) -> tuple[Tensor, Tensor | None]:
+        return q.mu, self.clipped(q.log_alpha).exp()
 
 
 class LayerWise(Multiplicative):
@@ -142,8 +141,8 @@ class WeightWise(Multiplicative):
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         return weight.shape
 
-    def factors(self, q) -> tuple[Tensor | None, Tensor]:
-        return None, self.variance(q)
+    def spread(self, q) -> tuple[Tensor, Tensor | None]:
+        return self.std(q), None
 
 
 class GaussianDropout(LayerWise):
