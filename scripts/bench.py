@@ -63,8 +63,9 @@ def main() -> None:
 
     import torch
 
-    torch.set_num_threads(args.threads)
-    torch.set_flush_denormal(True)
+    from varnet.device import tune_cpu
+
+    tune_cpu(args.threads)
     tables = importlib.import_module(f"benchmarks.{args.suite}").run(args)
     tables = tables if isinstance(tables, dict) else {"rows": tables}
     for name, rows in tables.items():

@@ -113,8 +113,9 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, mean, root, bias, scale, conv):
-        std = product(x.square(), _variance_in_layout(mean if root is None else root, scale), None, conv)
-        std.add_(EPS).sqrt_()
+        in_weights, in_output = _place(scale, conv)
+        std = product(x.square(), _variance_in_layout(mean if root is None else root, in_weights), None, conv)
+        std = (std if in_output is None else std.mul_(in_output)).add_(EPS).sqrt_()
         noise = noise_like(std)
         if mean is None:
             out = std * noise if bias is None else torch.addcmul(_per_output(bias, conv), std, noise)
@@ -132,11 +133,13 @@ class _Fused(torch.autograd.Function):
         x, mean, root, _bias, scale, ratio = ctx.saved_tensors
         need_x, need_mean, need_root, need_bias, need_scale, _ = ctx.needs_input_grad
         shared, root = root is None, mean if root is None else root
-        need_variance = need_scale or (need_mean if shared else need_root)
-        variance = _variance_in_layout(root, scale)
-        grad_x, twice = _product_backward(grad * ratio, x.square(), variance, ctx.conv, need_x, need_variance)
-        grad_scale = _scale_backward(twice, root, scale) if need_scale else None
-        grad_root = _scaled(twice.mul_(root), scale) if need_variance else None
+        need_weight = need_scale or (need_mean if shared else need_root)
+        in_weights, in_output = _place(scale, ctx.conv)
+        spread = grad * ratio if in_output is None else (grad * ratio).mul_(in_output)
+        variance = _variance_in_layout(root, in_weights)
+        grad_x, grad_root = _product_backward(spread, x.square(), variance, ctx.conv, need_x, need_weight)
+        grad_root = _scaled(grad_root.mul_(root), in_weights) if need_weight else None
+        grad_scale = _scale_backward(grad_root, root, scale) if need_scale else None
         grad_mean = None
         if need_x:
             grad_x.mul_(x)
@@ -167,11 +170,22 @@ def _per_weight(scale: Tensor, weight: Tensor) -> Tensor:
     return scale.view(-1, *[1] * (weight.dim() - 1)) if scale.dim() else scale
 
 
-def _scale_backward(twice: Tensor, root: Tensor, scale: Tensor) -> Tensor:
-    """Sum over objects and inputs of root^2 a^2 r grad / 2; `twice` is the sum over objects of a^2 r grad."""
+def _place(scale: Tensor | None, conv: Convolution | None) -> tuple[Tensor | None, Tensor | None]:
+    """(scale of the weights, scale of the output): alpha leaves the sum over the inputs of a dense layer, which has
+    more weights than outputs, and stays in a convolution, which has fewer."""
+    return (None, scale) if conv is None else (scale, None)
+
+
+def _scale_backward(grad_root: Tensor, root: Tensor, scale: Tensor) -> Tensor:
+    """db/dscale = (db/droot * root) / (2 scale), summed over the weights that share the scale."""
     if scale.dim():
-        return 0.5 * (twice * root.square()).flatten(1).sum(1)
-    return 0.5 * torch.dot((twice * root).flatten(), root.flatten())
+        return (grad_root * root).flatten(1).sum(1) / (2 * scale)
+    return torch.dot(_flat(grad_root), _flat(root)) / (2 * scale)
+
+
+def _flat(weight: Tensor) -> Tensor:
+    """All values in the order of memory, which is that of any other tensor of the same layout."""
+    return weight.permute(0, 2, 3, 1).flatten() if weight.dim() == 4 and weight.stride(1) == 1 else weight.flatten()
 
 
 def _differentiable_backward(ctx, grad: Tensor) -> tuple:

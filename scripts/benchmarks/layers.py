@@ -54,7 +54,7 @@ def textbook(model: nn.Sequential) -> nn.Sequential:
 
 
 class PeerLayer(nn.Module):
-    """A layer of a library that may return its KL beside the output, or ask for it by a method."""
+    """A layer of a library, which may return its KL beside the output; other forms of KL are left out of the time."""
 
     def __init__(self, layer: nn.Module):
         super().__init__()
@@ -62,7 +62,8 @@ class PeerLayer(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.layer(x)
-        out, self.last_kl = out if isinstance(out, tuple) else (out, getattr(self.layer, "log_variational_posterior", 0))
+        if isinstance(out, tuple):
+            out, self.last_kl = out
         return out
 
 

@@ -1,0 +1,116 @@
+"""A named dataset -> verified arrays: from the cache, else from the first source that gives the official bytes."""
+
+import logging
+import tarfile
+import zlib
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+
+from varnet.data import cache
+from varnet.data.cache import Cached
+from varnet.data.errors import DataError, SourceError
+from varnet.data.folder import one_process_at_a_time, scratch_folder, why_unwritable
+from varnet.data.official import SPECS, Arrays, verify
+from varnet.data.progress import progress
+from varnet.data.sources import SOURCES, Source
+
+log = logging.getLogger(__name__)
+
+# What a source may raise besides SourceError: torchvision and the network, broken archives, a full disk.
+FAILURES = (SourceError, OSError, RuntimeError, ValueError, KeyError, EOFError, zlib.error, tarfile.TarError)
+
+
+def fetch(name: str, folder: Path) -> Cached:
+    """Raises DataError with everything that was tried."""
+    if cached := _read_cache(name, folder, []):
+        return cached
+    if unwritable := why_unwritable(folder):
+        return _without_cache(name, folder, unwritable)
+    with one_process_at_a_time(folder, name), scratch_folder(folder) as scratch:
+        reasons: list[str] = []
+        if cached := _read_cache(name, folder, reasons):  # another process may have been faster
+            return cached
+        arrays, source = _first_good(name, folder, scratch, SOURCES[name], reasons)
+        return _write_cache(name, folder, scratch, arrays, source)
+
+
+def cache_path(name: str, folder: Path) -> Path:
+    return folder / f"varnet_{name}.bin"
+
+
+def _read_cache(name: str, folder: Path, reasons: list[str]) -> Cached | None:
+    path = cache_path(name, folder)
+    try:
+        return cache.read(path, name)
+    except FileNotFoundError:
+        return None
+    except cache.DamagedCache as error:
+        reasons.append(f"{path} {error}")
+        return None
+
+
+def _without_cache(name: str, folder: Path, unwritable: str) -> Cached:
+    """A read-only folder still serves the files in it; nothing is downloaded that could not be kept."""
+    local = tuple(source for source in SOURCES[name] if source.local)
+    reasons = [f"{folder} cannot be written to ({unwritable}), so nothing was downloaded"]
+    with scratch_folder(None) as scratch:
+        arrays, source = _first_good(name, folder, scratch, local, reasons)
+    log.warning("%s: read from %s; no cache, because %s cannot be written to (%s)", name, source, folder, unwritable)
+    return Cached({key: np.array(array, order="C") for key, array in arrays.items()}, source, None)
+
+
+def _first_good(
+    name: str, folder: Path, scratch: Path, tried: tuple[Source, ...], reasons: list[str]
+) -> tuple[Arrays, str]:
+    for source in tried:
+        label = str(folder / source.name) if source.local else source.name
+        try:
+            if arrays := _read_source(name, folder, scratch, source, label):
+                return arrays, label
+        except FAILURES as error:
+            reasons.append(f"{label}: {_one_line(error)}")
+            log.info("%s: %s", name, reasons[-1])
+    raise DataError(_nothing_worked(name, folder, reasons))
+
+
+def _read_source(name: str, folder: Path, scratch: Path, source: Source, label: str) -> Arrays | None:
+    own_bar = source.name.startswith("torchvision")  # its download shows one already
+    if not source.local:
+        log.info("%s: trying %s", name, label)
+    with nullcontext() if own_bar else progress(f"{name}: {label}"):
+        files = source.read(folder, scratch)
+        if files is None:
+            return None
+        verify(files, SPECS[name])
+        return SPECS[name].decode(files)
+
+
+def _write_cache(name: str, folder: Path, scratch: Path, arrays: Arrays, source: str) -> Cached:
+    path = cache_path(name, folder)
+    total = sum(array.nbytes for array in arrays.values())
+    try:
+        with progress(f"{name}: writing {path}", total) as advance:
+            cache.write(path, name, arrays, source, scratch, advance)
+    except OSError as error:
+        raise DataError(
+            f"dataset={name} was read from {source} but {path} ({total / 1e6:.0f} MB) cannot be written: "
+            f"{error.strerror or error}; make room or set data_dir (or VARNET_DATA) to another folder, "
+            "or use dataset=digits, which needs no files."
+        ) from error
+    return cache.read(path, name)
+
+
+def _nothing_worked(name: str, folder: Path, reasons: list[str]) -> str:
+    places = [str(folder / source.name) for source in SOURCES[name] if source.local]
+    tried = "; ".join([*reasons, f"no usable files in {', '.join(places[:-1])} or {places[-1]}"])
+    return (
+        f"dataset={name} could not be had. Tried: {tried}. Remedy: put the official files in one of these places, "
+        "or set data_dir (or VARNET_DATA) to another folder, or use dataset=digits, which needs no download."
+    )
+
+
+def _one_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

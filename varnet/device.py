@@ -1,0 +1,51 @@
+"""The machine: which device, how many threads, and two settings without which a CPU wastes its time."""
+
+import ctypes
+
+import torch
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def find(device: str = "auto") -> torch.device:
+    """The device of the given name; `auto` is CUDA, else MPS, else the CPU."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu")
+    kind = str(device).split(":")[0]
+    if kind not in DEVICES:
+        raise ValueError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N")
+    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not _mps()):
+        raise ValueError(f"device={device!r} is not on this machine: use device=auto or device=cpu")
+    found = torch.device(device)
+    if kind == "cuda" and (found.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device={device!r} is not on this machine, which has {torch.cuda.device_count()} GPUs")
+    return found
+
+
+def _mps() -> bool:
+    return torch.backends.mps.is_available()
+
+
+def tune_cpu(threads: int | None = None) -> None:
+    """Threads (all cores by default), no denormal numbers, and memory that stays with the process.
+
+    Means go to 0 while alpha grows, and products of denormal numbers are up to a hundred times slower. Without the
+    second setting glibc hands every large tensor back to the system and the next step faults it in again, page by
+    page: measured here, 20 of the 120 ms of a LeNet-5 step with four variational layers.
+    """
+    if threads is not None:
+        torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)
+    keep_memory()
+
+
+def keep_memory() -> None:
+    """Ask glibc to keep freed memory; does nothing elsewhere."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+    mallopt(mmap_threshold, 32 * 2**20)
+    mallopt(trim_threshold, 2**31 - 1)
+    mallopt(top_pad, 64 * 2**20)
