@@ -1,7 +1,8 @@
 """Measure speed as ratios within one run, because machines are noisy: python scripts/bench.py layers [--json FILE]
 
 Every suite is a module of scripts/benchmarks with `run(args)` -> a list of rows, or a dict of such lists; a row is a
-dict with the same keys throughout its list. Cases are interleaved and their medians compared, so that a busy machine slows all of them alike.
+dict with the same keys throughout its list. Cases are interleaved and their medians compared, so that a busy machine
+slows all of them alike.
 """
 
 import argparse

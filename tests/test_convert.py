@@ -8,11 +8,13 @@ import torch
 import torchvision
 from statistics_helper import assert_mean, assert_variance
 from torch import nn
+from torch.nn.utils.prune import l1_unstructured
 
 from varnet import collapse, kl, predicting, variational
 from varnet.convert import mmd_bound
 from varnet.layers import Conv2d, Linear, layers_of
 from varnet.names import select
+from varnet.param import LayerWise
 
 
 @pytest.mark.parametrize("layers", ["all", ["layer4", "fc"], "layer4.*.conv2"])
@@ -71,6 +73,34 @@ def test_a_bare_layer_and_a_shared_layer():
     assert model[0] is model[2] and isinstance(model[0], Linear)
 
 
+def test_names_of_a_shared_layer_and_patterns():
+    shared = nn.Linear(3, 3)
+    model = variational(nn.Sequential(shared, nn.ReLU(), shared), layers="2")
+    assert model[0] is model[2] and isinstance(model[0], Linear)
+    assert isinstance(variational(nn.Linear(2, 2), layers="*"), Linear)
+
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return 10 * super().forward(x)
+
+
+def test_what_cannot_be_carried_over_is_left_or_refused():
+    model = variational(nn.Sequential(Scaled(2, 2), nn.Linear(2, 2)))
+    assert type(model[0]) is Scaled and isinstance(model[1], Linear)
+    hooked = nn.Sequential(nn.Linear(2, 2))
+    hooked[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="layer '0' has forward hooks"):
+        variational(hooked)
+    normed = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
+    with pytest.raises(ValueError, match="layer '0' computes its weight"):
+        variational(normed)
+    pruned = nn.Sequential(nn.Linear(4, 4))
+    l1_unstructured(pruned[0], "weight", 0.5)
+    with pytest.raises(ValueError, match=r"layer '0' (computes its weight|has forward hooks)"):
+        variational(pruned)
+
+
 def test_device_dtype_mode_and_frozen_weights_are_kept():
     module = nn.Sequential(nn.Linear(3, 2).double())
     module[0].weight.requires_grad_(False)
@@ -99,6 +129,9 @@ def test_converting_twice_leaves_variational_layers_alone():
         (lambda: variational(nn.ReLU()), "ReLU has no nn.Linear or nn.Conv2d layer to make variational"),
         (lambda: variational(nn.Sequential(nn.Linear(2, 2)), [3]), "is not a list of names of layers"),
         (lambda: variational(nn.Linear(2, 2), prior="flat"), "prior='flat' is not known"),
+        (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param='layr' is not known"),
+        (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), "log_alpha: give options with a name"),
+        (lambda: variational(nn.Linear(2, 2), layers=None), "layers=None is not a list of names of layers"),
         (lambda: collapse(nn.Linear(2, 2), threshold="high"), "threshold='high' is not a number"),
     ],
 )
@@ -143,6 +176,20 @@ def test_collapse_keeps_the_variances(param):
     assert_variance(samples, (x**2 @ variance.T)[0])
     assert "yes" in str(report) and "no" in str(report)
     assert collapse(model)[0].mmd_bound == 0
+
+
+def test_a_layer_with_mixed_alphas():
+    layer = variational(nn.Linear(3, 2), param="neuron", log_alpha=torch.tensor([2.0, 14.0]))
+    expected = math.sqrt(2 / math.pi * 3 * (math.exp(-2) + math.exp(-14)))
+    assert mmd_bound(layer) == pytest.approx(expected, rel=1e-6)
+    model = nn.Sequential(layer)
+    assert not collapse(model, threshold=5.0)[0].collapsed  # the mean is 8, but one unit still has a mean
+    assert collapse(model, threshold=1.5)[0].collapsed
+
+
+def test_collapse_with_a_clip_that_excludes_the_default_start():
+    model = nn.Sequential(variational(nn.Linear(3, 2), log_alpha=6.0, clip=(0, 20)))
+    assert collapse(model)[0].collapsed and hasattr(model[0], "sigma")
 
 
 def test_mmd_bound_holds():

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from statistics_helper import assert_mean, assert_variance
 from torch import nn
 
-from varnet import local, predicting, resample, set_mode
+from varnet import local, negative_elbo, predicting, resample, set_mode
 from varnet.layers import Conv2d, Linear, State
+from varnet.models import build
 from varnet.param import PARAMS
 
 STOCHASTIC = ("zero_mean", "layer", "neuron", "weight", "additive", "gaussian_dropout")
@@ -236,6 +237,55 @@ def test_predicting_uses_running_statistics_and_controls_dropout():
         assert torch.equal(model[3](torch.ones(9)), torch.ones(9))
 
 
+@pytest.mark.parametrize("mode", ["sample", "weights", "zero_mean", "permuted"])
+def test_dropout_is_on_in_every_stochastic_mode(mode):
+    model = network()
+    with predicting(model, mode):
+        assert model[3].training and not model[1].training
+
+
+def test_permutations_are_random_and_forgotten_afterwards():
+    layer = linear("weight")
+    orders = []
+    for _ in range(2):
+        with predicting(layer, "permuted"):
+            orders.append(layer.permutation.clone())
+    assert not torch.equal(*orders) and layer.permutation is None
+    assert torch.equal(orders[0].sort()[0], torch.arange(24))
+
+
+def test_chosen_layers_with_held_weights():
+    model = nn.Sequential(linear("layer"), Linear(4, 3, log_alpha=-1.0))
+    x = torch.randn(2, 6)
+    with predicting(model, "zero_mean", layers="0", sampling="weights"):
+        assert torch.equal(model(x), model(x))
+    with pytest.raises(ValueError, match='needs the state "weights"'):
+        resample(model)
+
+
+def test_a_compiled_model_is_addressed_by_its_own_names():
+    model = torch.compile(network(), backend="eager")
+    with predicting(model, "deterministic", layers="5"):
+        assert model._orig_mod[5].state.sampling == "none" and model._orig_mod[0].state.sampling == "local"
+
+
+def test_forward_mode_batched_gradients_and_meta_tensors():
+    layer, x = linear("layer", dtype=torch.double), torch.randn(3, 6, dtype=torch.double)
+    with torch.autograd.forward_ad.dual_level():
+        out = layer(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+        assert torch.isfinite(torch.autograd.forward_ad.unpack_dual(out).tangent).all()
+    for module in (layer, conv("neuron").double()):
+        y = inputs(module, 2).double().clone().requires_grad_()
+        out = module(y)
+        grads = torch.eye(out.numel(), dtype=torch.double)[:3].view(3, *out.shape)
+        batched = torch.autograd.grad(out, [y, module.log_alpha], grads, is_grads_batched=True, retain_graph=True)
+        for i, g in enumerate(grads):
+            torch.testing.assert_close(
+                [b[i] for b in batched], list(torch.autograd.grad(out, [y, module.log_alpha], g, retain_graph=True))
+            )
+    assert linear("layer", device="meta")(torch.randn(2, 6, device="meta")).shape == (2, 4)
+
+
 def test_states_nest():
     layer, x = linear("layer"), torch.randn(2, 6)
     with predicting(layer, "weights"):
@@ -370,15 +420,29 @@ def test_autocast(param, dtype, log_alpha):
         assert all(p.grad is None or torch.isfinite(p.grad).all() for p in layer.parameters())
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("param", STOCHASTIC)
-def test_pure_half_precision(param, dtype):
-    layer = linear(param, log_alpha=5.0, dtype=dtype)
-    x = torch.randn(5, 6, dtype=dtype, requires_grad=True)
+def test_pure_half_precision(param):
+    layer = linear(param, log_alpha=20.0, dtype=torch.bfloat16)
+    x = torch.randn(5, 6, dtype=torch.bfloat16, requires_grad=True)
     out = layer(x)
-    assert out.dtype == dtype
+    assert out.dtype == torch.bfloat16
     out.sum().backward()
     assert torch.isfinite(out).all() and all(p.grad is None or torch.isfinite(p.grad).all() for p in layer.parameters())
+    with pytest.raises(ValueError, match="float16 weights, which cannot hold variances"):
+        layer.half()(x.half())
+    with predicting(layer, "deterministic"):
+        assert layer(x.half()).dtype == torch.float16
+
+
+@pytest.mark.parametrize("mode", ["sample", "weights"])
+@pytest.mark.parametrize("log_alpha", [-20.0, 10.0, 20.0])
+def test_a_whole_network_in_float16_autocast(mode, log_alpha):
+    model = build("lenet5", (1, 28, 28), 10, layers="all", bias=True, batch_norm=["dense1"], log_alpha=log_alpha)
+    set_mode(model, mode)
+    with torch.autocast("cpu", torch.float16):
+        logits = model(torch.rand(8, 1, 28, 28))
+    assert torch.isfinite(logits).all()
+    assert torch.isfinite(negative_elbo(model, logits, torch.arange(8), 60_000))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -479,7 +543,7 @@ def test_compiled_moments(make):
         (lambda: Linear(3, 2, param="zero_mean", learn="mu"), "learn='mu' is not known"),
         (lambda: Linear(3, 2, log_alpha=float("nan")), "log_alpha=nan is not a finite number"),
         (lambda: Linear(3, 2, log_alpha="low"), "log_alpha='low' is not a finite number"),
-        (lambda: Linear(3, 2, log_alpha=-30.0), "log_alpha=-30.0 starts outside clip="),
+        (lambda: Linear(3, 2, log_alpha=-30.0), "log_alpha=-30 starts outside clip="),
         (lambda: Linear(3, 2, clip=(3, 1)), "clip=.3, 1. is not a range"),
         (lambda: Linear(3, 2, clip=5), "clip=5 is not a range"),
         (lambda: Linear(3, 2, log_alpah=1), "there is no option 'log_alpah'; choose from: clip, estimator"),
@@ -510,6 +574,41 @@ def test_initial_values():
     sigma = Linear(400, 300, param="zero_mean").sigma  # U(-1/sqrt(I), 1/sqrt(I))
     assert sigma.abs().max() <= 1 / 20 and sigma.min() < -0.049 and sigma.max() > 0.049
     assert Linear(3, 2, param="gaussian_dropout", log_alpha=0.0).log_alpha.requires_grad is False
+
+
+@pytest.mark.parametrize("make", [linear, conv])
+@pytest.mark.parametrize("param", ["layer", "neuron", "weight"])
+def test_clipping_reaches_the_samples_and_stops_the_gradient(make, param):
+    layer = make(param, clip=(-3, 1))
+    layer.log_alpha.data.fill_(9.0)
+    x = inputs(layer, 4).clone()
+    _, std = layer.moments(x)
+    layer.log_alpha.data.fill_(1.0)
+    torch.testing.assert_close(std, layer.moments(x)[1])
+    layer.log_alpha.data.fill_(9.0)
+    (layer(x).sum() + layer.kl()).backward()
+    assert layer.log_alpha.grad.abs().max() == 0
+    layer.log_alpha.data.fill_(0.5)
+    layer.kl().backward()
+    assert layer.log_alpha.grad.abs().max() > 0
+
+
+def test_clipping_of_the_derived_log_alpha():
+    layer = Linear(3, 2, param="additive", clip=(-3, 1), log_alpha=0.0)
+    layer.log_sigma2.data.fill_(40.0)
+    assert (layer.posterior().log_alpha == 1).all()
+    Linear(3, 2, param="zero_mean", clip=(-4, 4))  # has no log alpha that could start outside
+    Linear(3, 2, param="additive", clip=(-4, 4), log_sigma=-3.0)
+
+
+def test_alpha_that_underflows_has_a_finite_gradient():
+    options = {"clip": None, "log_alpha": -110.0}
+    for layer, x in (
+        (Linear(3, 2, **options), torch.randn(2, 3)),
+        (Conv2d(2, 3, 2, param="neuron", **options), torch.randn(1, 2, 4, 4)),
+    ):
+        layer(x).sum().backward()
+        assert torch.isfinite(layer.log_alpha.grad).all()
 
 
 def test_clipping():

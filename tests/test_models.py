@@ -46,7 +46,7 @@ def test_vgg_has_dropout_where_published():
     """After conv1 (0.3), conv3, conv5, conv6, conv8, conv9 (0.4) and before dense1 and dense2 (0.5)."""
     names = list(dict(build_small("vgg").named_children()))
     places = [names[i - 1] for i, n in enumerate(names) if n.startswith("dropout")]
-    assert places == [f"{n}_act" for n in "conv1 conv3 conv5 conv6 conv8 conv9 conv13 dense1".split()]
+    assert places == [f"{n}_act" for n in ["conv1", "conv3", "conv5", "conv6", "conv8", "conv9", "conv13", "dense1"]]
     rates = [m.p for m in build_small("vgg") if isinstance(m, nn.Dropout)]
     assert rates == [0.3, 0.4, 0.4, 0.4, 0.4, 0.4, 0.5, 0.5]
     assert not any(isinstance(m, nn.Dropout) for m in build_small("vgg", dropout=False))
@@ -104,6 +104,7 @@ def test_options_reach_the_layers():
         (("lenet5", (2,), 10), {}, r"model=lenet5 takes images of at least 16x16 pixels, got inputs of shape \(2,\)"),
         (("vgg", (3, 32, 32), 10), {"width": -1}, "width=-1 must be above 0"),
         (("vgg", (3, 32, 32), 10), {"width": "wide"}, "width='wide' is not a finite number"),
+        (("fc", (-4,), 3), {}, r"in_shape=\(-4,\) must be whole numbers above 0"),
         (("fc", (2,), 1), {}, "classes=1 must be a whole number from 2"),
         (("fc", (2,), 2), {"sizes": [0]}, r"sizes=\[0\] must be whole numbers above 0"),
         (("toy", (2,), 2), {"sizes": [3]}, "is an option of model=fc"),

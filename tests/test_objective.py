@@ -37,6 +37,15 @@ def test_negative_elbo():
         negative_elbo(model, logits, target, 0)
 
 
+def test_low_precision_logits_and_empty_batches():
+    model = variational(nn.Linear(4, 3))
+    logits, target = torch.randn(8, 3), torch.randint(3, (8,))
+    full = negative_elbo(model, logits, target, 60_000)
+    torch.testing.assert_close(negative_elbo(model, logits.half(), target, 60_000), full, rtol=2e-3, atol=0)
+    with pytest.raises(ValueError, match="the batch is empty"):
+        negative_elbo(model, logits[:0], target[:0], 10)
+
+
 X = torch.tensor([[0.8, -1.1], [1.5, 0.4], [-0.6, 0.9]], dtype=torch.double)
 T = torch.tensor([1, 0, 1])
 

@@ -64,6 +64,34 @@ def test_mc_is_unbiased():
     assert_mean(samples, REFERENCE)
 
 
+def test_mc_gradient_is_unbiased():
+    log_alpha = torch.tensor([-6.0, -1.0, 0.0, 2.0, 6.0], dtype=torch.double)
+    many = log_alpha.repeat(400_000, 1).requires_grad_()
+    (gradient,) = torch.autograd.grad(prior.loguniform(many, "mc").sum(), many)
+    u = (-log_alpha / 2).exp() / math.sqrt(2)
+    assert_mean(gradient, -u * torch.from_numpy(scipy.special.dawsn(u.numpy())))
+
+
+def test_exact_after_an_evaluation_and_with_nan():
+    prior._coefficients.cache_clear()
+    layer = Linear(3, 2, estimator="exact")
+    with torch.inference_mode():
+        layer.kl()
+    layer.kl().backward()
+    assert torch.isfinite(layer.log_alpha.grad)
+    assert prior.loguniform(torch.tensor([math.nan, 0.0]), "exact").isnan().tolist() == [True, False]
+
+
+def test_nu_reaches_the_kl_of_a_layer():
+    values = []
+    for nu in (1e-16, 10.0):
+        layer = Linear(3, 2, prior="student", nu=nu)
+        layer.mu.data.fill_(0.1)
+        torch.manual_seed(0)
+        values.append(layer.kl().item())
+    assert values[1] > values[0] + 10
+
+
 @pytest.mark.parametrize("estimator", ["approx", "exact"])
 def test_loguniform_is_positive_decreasing_and_vanishes(estimator):
     log_alpha = torch.linspace(-40, 40, 20_001, dtype=torch.double)
@@ -234,6 +262,8 @@ def test_no_prior_no_kl():
         ({"prior": "laplace"}, "prior='laplace' is not known; choose one of: loguniform, student, ard, gaussian, none"),
         ({"estimator": "best"}, "estimator='best' is not known; choose one of: approx, exact, mc"),
         ({"prior": "gaussian", "scale": 0}, "scale=0 must be above 0"),
+        ({"prior": "gaussian", "learn_scale": "no"}, "learn_scale='no' is not known"),
+        ({"prior": Prior("ard"), "nu": 1.0}, "nu: give options with a name such as prior='ard', not with an object"),
         ({"prior": "student", "nu": -1.0}, "nu=-1.0 must be above 0"),
         ({"prior": "gaussian", "param": "zero_mean", "noise": "bernoulli"}, "prior=gaussian has no KL for noise=bern"),
         ({"prior": "student", "param": "zero_mean", "noise": "uniform"}, "prior=student has no KL for noise=uniform"),

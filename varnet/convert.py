@@ -7,7 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from varnet.layers import Conv2d, Linear, Variational, layers_of
+from varnet import param as params
+from varnet import prior as priors
+from varnet.layers import Conv2d, Linear, Variational, layers_of, split_options
 from varnet.names import select
 
 KINDS = {nn.Linear: Linear, nn.Conv2d: Conv2d}
@@ -28,13 +30,16 @@ def variational(
     scale, learn_scale). The means and biases remain the same nn.Parameter objects; the other learned tensors are new,
     so make the optimizer afterwards.
     """
-    found = {name: m for name, m in module.named_modules() if _kind(m) is not None}
+    param, prior = _checked(param, prior, options)
+    found = {name: m for name, m in module.named_modules(remove_duplicate=False) if _kind(m) is not None}
     if not found:
         raise ValueError(f"{type(module).__name__} has no nn.Linear or nn.Conv2d layer to make variational")
-    if layers == "all" and module in found.values():
-        return _kind(module).from_deterministic(module, param, prior, **options)
-    chosen = select(layers, list(found))
-    made = {m: _kind(m).from_deterministic(m, param, prior, **options) for m in (found[name] for name in chosen)}
+    chosen = {found[name]: name for name in select(layers, list(found))}
+    for layer, name in chosen.items():
+        _refuse_altered(name, layer)
+    made = {layer: _kind(layer).from_deterministic(layer, param, prior) for layer in chosen}
+    if module in made:
+        return made[module]
     for parent in list(module.modules()):
         for name, child in list(parent._modules.items()):  # named_children() gives a shared layer only once
             if child in made:
@@ -42,10 +47,32 @@ def variational(
     return module
 
 
+def _checked(param: object, prior: object, options: dict) -> tuple[params.Parameterization, priors.Prior]:
+    param_options, prior_options = split_options(options)
+    param, prior = params.make(param, **param_options), priors.make(prior, **prior_options)
+    prior.check(param)
+    return param, prior
+
+
 def _kind(module: nn.Module) -> type[Variational] | None:
-    if getattr(module, "weight", None) is None or isinstance(module.weight, nn.UninitializedParameter):
-        return None  # a lazy layer has no weights yet
-    return next((ours for theirs, ours in KINDS.items() if isinstance(module, theirs)), None)
+    """The variational layer for a plain one; a subclass with a forward of its own is another kind of layer."""
+    if isinstance(module, nn.LazyLinear | nn.LazyConv2d):
+        return None  # it has no weights yet
+    return next(
+        (ours for theirs, ours in KINDS.items() if getattr(type(module), "forward", None) is theirs.forward), None
+    )
+
+
+def _refuse_altered(name: str, layer: nn.Module) -> None:
+    """What a new layer could not carry over, and would change without a word."""
+    if "weight" not in layer._parameters:
+        raise ValueError(
+            f"layer {name!r} computes its weight (weight norm, pruning, a parametrization): remove that first"
+        )
+    if layer._forward_hooks or layer._forward_pre_hooks:
+        raise ValueError(
+            f"layer {name!r} has forward hooks, which would be lost: remove them first, or choose `layers`"
+        )
 
 
 class Convergence(NamedTuple):

@@ -52,7 +52,7 @@ class Variational(nn.Module):
 
     def _adopt(self, module: nn.Module, param: object, prior: object, options: dict) -> None:
         """Take over the weights of a deterministic layer: they become the means."""
-        param_options, prior_options = _split(options)
+        param_options, prior_options = split_options(options)
         nn.Module.__init__(self)
         self.param = params.make(param, **param_options)
         self.prior = priors.make(prior, **prior_options)
@@ -76,10 +76,17 @@ class Variational(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        if self.state.sampling == "local" and self.param.noise == "gaussian" and not self.param.deterministic:
+        if self.samples_locally:
             return self.sample(x)
-        # Bernoulli and uniform noise cannot be reparameterized locally: one draw per batch (section 3.3).
-        return self.product(x, self.weight)
+        if self.state.sampling == "none" or self.param.deterministic:
+            return self.product(x, self.weight)
+        # A held draw; or Bernoulli and uniform noise, which have no local reparameterization: one draw per batch.
+        x, conv = self.prepare(x)
+        return local.drawn_product(x, self.weight, self.bias, conv)
+
+    @property
+    def samples_locally(self) -> bool:
+        return self.state.sampling == "local" and self.param.noise == "gaussian" and not self.param.deterministic
 
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
         """The layer with the given weights."""
@@ -109,7 +116,12 @@ class Variational(nn.Module):
 
     def _spread(self) -> tuple[Tensor, Tensor | None]:
         """(root, scale) with variance = scale * root^2."""
-        return self.param.spread(self) if self.permutation is None else (self._std(), None)
+        root, scale = self.param.spread(self) if self.permutation is None else (self._std(), None)
+        if root.dtype == torch.float16:
+            raise ValueError(
+                f"{self} has float16 weights, which cannot hold variances: keep float32, use torch.autocast"
+            )
+        return root, scale
 
     @property
     def weight(self) -> Tensor:
@@ -145,9 +157,10 @@ class Variational(nn.Module):
     def drop_mean(self) -> None:
         """Become the zero-mean layer of the same variances (Theorem 1)."""
         sigma = self.param.std(self).detach().clone()
-        for name in self.param.tensors(sigma):
-            delattr(self, name)
-        self.param = params.ZeroMean(clip=self.param.clip)
+        for name in ("mu", "log_alpha", "log_sigma2"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self.param = params.ZeroMean()
         self.sigma = nn.Parameter(sigma)
 
     def extra_repr(self) -> str:
@@ -166,7 +179,7 @@ class Linear(Variational):
         self.in_features, self.out_features = module.in_features, module.out_features
 
     def check_input(self, x: Tensor) -> None:
-        if x.shape[-1] != self.in_features:
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
             raise ValueError(f"{self} takes inputs of {self.in_features} features, got shape {tuple(x.shape)}")
 
     def prepare(self, x: Tensor) -> tuple[Tensor, None]:
@@ -232,12 +245,12 @@ def predicting(
 ) -> Iterator[nn.Module]:
     """Put a model into one state of prediction, and back.
 
-    Batch norm and the like are in evaluation mode inside; dropout is on exactly if the mode is stochastic. `layers`
-    limits zero_mean, permuted, deterministic and weights to some layers, while the others sample; sampling="weights"
-    holds one draw of the weights in the modes zero_mean and permuted too.
+    Batch norm and the like are in evaluation mode inside; nn.Dropout is on in the stochastic modes and off in the
+    deterministic one. `layers` limits zero_mean, permuted, deterministic and weights to some layers, while the others
+    sample; sampling="weights" holds one draw of the weights in the modes zero_mean and permuted too.
     """
     state = _state(mode, sampling)
-    found = layers_of(model)
+    found = {name.removeprefix("_orig_mod."): layer for name, layer in layers_of(model).items()}  # of torch.compile
     chosen = set(select(layers, list(found)))
     before = {layer: (layer.state, layer.held_noise, layer.permutation) for layer in found.values()}
     training = {module: module.training for module in model.modules()}
@@ -271,7 +284,7 @@ def _state(mode: str, sampling: str) -> State:
     return state._replace(sampling=sampling) if state.sampling == "local" else state
 
 
-def _split(options: dict) -> tuple[dict, dict]:
+def split_options(options: dict) -> tuple[dict, dict]:
     """Options of the parameterization and of the prior."""
     known = [{f.name for f in fields(cls)} - {"name"} for cls in (params.Parameterization, priors.Prior)]
     for key in options:

@@ -57,9 +57,21 @@ def shifted(mean: Tensor | None, std: Tensor, noise: Tensor, dtype: torch.dtype 
     """mean + std * noise; in the given low precision, where a large value is held at the largest finite one."""
     if dtype is None:
         return std * noise if mean is None else torch.addcmul(mean, std, noise)
-    wide = std * noise if mean is None else mean.float() + std * noise
+    return _held(std * noise if mean is None else mean.float() + std * noise, dtype)
+
+
+def drawn_product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
+    """product with weights that were drawn: in float16 they may overflow, so float32 is used."""
+    if _low_precision(x) != torch.float16:
+        return product(x, weight, bias, conv)
+    with torch.autocast(x.device.type, enabled=False):
+        out = product(x.float(), weight.float(), None if bias is None else bias.float(), conv)
+    return _held(out, torch.float16)
+
+
+def _held(values: Tensor, dtype: torch.dtype) -> Tensor:
     limit = torch.finfo(dtype).max
-    return wide.clamp(-limit, limit).to(dtype)
+    return values.clamp(-limit, limit).to(dtype)
 
 
 def noise_like(x: Tensor) -> Tensor:
@@ -73,7 +85,8 @@ def noise_like(x: Tensor) -> Tensor:
 def _low_precision(x: Tensor) -> torch.dtype | None:
     """The precision in which products run if it is half of one kind or the other."""
     kind = x.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
+    cast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64
+    dtype = torch.get_autocast_dtype(kind) if cast else x.dtype
     return dtype if dtype in (torch.float16, torch.bfloat16) else None
 
 
@@ -94,13 +107,17 @@ def _per_output(values: Tensor, conv: Convolution | None) -> Tensor:
 
 
 def _fusible(x: Tensor, conv: Convolution | None) -> bool:
-    if torch.compiler.is_compiling() or _low_precision(x) is not None or _transformed():
+    if torch.compiler.is_compiling() or _transformed() or _low_precision(x) is not None or _forward_mode():
         return False
     return conv is None or (x.dim() == 4 and not isinstance(conv.padding, str))
 
 
 # True inside torch.func transforms. No public call tells; without this one the plain path is taken.
 _transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def _forward_mode() -> bool:
+    return torch.autograd.forward_ad._current_level >= 0
 
 
 class _Fused(torch.autograd.Function):
@@ -178,14 +195,15 @@ def _place(scale: Tensor | None, conv: Convolution | None) -> tuple[Tensor | Non
 
 def _scale_backward(grad_root: Tensor, root: Tensor, scale: Tensor) -> Tensor:
     """db/dscale = (db/droot * root) / (2 scale), summed over the weights that share the scale."""
+    twice = 2 * scale.clamp_min(torch.finfo(scale.dtype).tiny)  # the numerator has the factor scale
     if scale.dim():
-        return (grad_root * root).flatten(1).sum(1) / (2 * scale)
-    return torch.dot(_flat(grad_root), _flat(root)) / (2 * scale)
+        return (grad_root * root).reshape(len(root), -1).sum(1) / twice
+    return torch.dot(_flat(grad_root), _flat(root)) / twice
 
 
 def _flat(weight: Tensor) -> Tensor:
-    """All values in the order of memory, which is that of any other tensor of the same layout."""
-    return weight.permute(0, 2, 3, 1).flatten() if weight.dim() == 4 and weight.stride(1) == 1 else weight.flatten()
+    """All values in the order of memory, without a copy."""
+    return (weight.permute(0, 2, 3, 1) if weight.dim() == 4 and weight.stride(1) == 1 else weight).reshape(-1)
 
 
 def _differentiable_backward(ctx, grad: Tensor) -> tuple:

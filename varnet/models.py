@@ -5,6 +5,7 @@ comes before the activation: the same function for an increasing activation, wit
 """
 
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -114,13 +115,16 @@ class Network:
     bias: bool = True
     batch_norm: bool | tuple[str, ...] = False
     dropout: bool = False
+    log_alpha: float = -5.0  # at the start
     image: int = 0  # smallest side of an image; 0: any input, flattened
 
 
 NETWORKS = {
     "lenet5": Network(lenet5, ("dense1",), bias=False, batch_norm=("conv1", "conv2", "dense1"), image=16),
     "lenet300": Network(dense_network(300, 100)),
-    "vgg": Network(vgg, ("conv11", "conv12", "conv13", "dense1"), batch_norm=True, dropout=True, image=32),
+    "vgg": Network(
+        vgg, ("conv11", "conv12", "conv13", "dense1"), batch_norm=True, dropout=True, log_alpha=-10.0, image=32
+    ),
     "fc": Network(dense_network(1000, 1000, 1000)),
     "toy": Network(dense_network(100, 100, 100, 100, 2), ("dense5",)),  # dense5: two variance neurons (section 3.2)
 }
@@ -150,25 +154,30 @@ def build(
     _choice("model", name, NETWORKS)
     _choice("activation", activation, ACTIVATIONS)
     network = NETWORKS[name]
-    in_shape = _checked_input(name, network, tuple(in_shape))
+    in_shape = _checked_input(name, network, in_shape)
     if _number("width", width) <= 0:
         raise ValueError(f"width={width!r} must be above 0; 1 is the published network")
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < 2:
+    if isinstance(classes, bool) or not isinstance(classes, numbers.Integral) or classes < 2:
         raise ValueError(f"classes={classes!r} must be a whole number from 2")
     make = network.make if sizes is None else dense_network(*_checked_sizes(name, sizes))
     bias, batch_norm, dropout = (
         default if given is None else given
         for given, default in ((bias, network.bias), (batch_norm, network.batch_norm), (dropout, network.dropout))
     )
+    batch_norm = (batch_norm,) if isinstance(batch_norm, str) else batch_norm
     builder = Builder(in_shape, width, activation, bias, batch_norm, dropout)
     make(builder, classes)
     net = builder.net
     _check_names("batch_norm", batch_norm, net)
     layers = network.layers if layers is None else layers
-    return variational(net, layers, param, prior, **options)
+    return variational(net, layers, param, prior, **{"log_alpha": network.log_alpha, **options})
 
 
-def _checked_input(name: str, network: Network, in_shape: tuple[int, ...]) -> tuple[int, ...]:
+def _checked_input(name: str, network: Network, in_shape: Iterable[int]) -> tuple[int, ...]:
+    sizes = tuple(in_shape) if isinstance(in_shape, Iterable) else (in_shape,)
+    if not sizes or not all(isinstance(n, numbers.Integral) and n > 0 for n in sizes):
+        raise ValueError(f"in_shape={in_shape!r} must be whole numbers above 0, e.g. (1, 28, 28)")
+    in_shape = sizes
     if network.image and (len(in_shape) != 3 or min(in_shape[1:]) < network.image):
         raise ValueError(
             f"model={name} takes images of at least {network.image}x{network.image} pixels, got inputs of shape "
@@ -181,7 +190,7 @@ def _checked_sizes(name: str, sizes: Iterable[int]) -> tuple[int, ...]:
     sizes = tuple(sizes)
     if name != "fc":
         raise ValueError(f"sizes={list(sizes)} is an option of model=fc; model={name} has its own, scaled by width")
-    if not sizes or not all(isinstance(n, int) and n > 0 for n in sizes):
+    if not sizes or not all(isinstance(n, int) and n is not True and n > 0 for n in sizes):
         raise ValueError(f"sizes={list(sizes)} must be whole numbers above 0, one for each hidden layer")
     return sizes
 

@@ -11,6 +11,8 @@ def select(wanted: str | Iterable[str], names: list[str]) -> list[str]:
     """
     if isinstance(wanted, str):
         wanted = {"all": names, "none": []}.get(wanted, [wanted])
+    if not isinstance(wanted, Iterable):
+        raise ValueError(f"layers={wanted!r} is not a list of names of layers")
     picked = set()
     for name in wanted:
         if not isinstance(name, str):

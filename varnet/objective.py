@@ -22,4 +22,7 @@ def negative_elbo(
     """One-sample estimate from a mini-batch of a training set of `data_size` objects."""
     if not data_size >= 1:
         raise ValueError(f"data_size={data_size!r} is the number of training objects and must be at least 1")
+    if len(target) == 0:
+        raise ValueError("the batch is empty: its mean cross-entropy is not defined")
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits  # N * CE overflows float16
     return data_size * F.cross_entropy(logits, target) + beta * kl(model)

@@ -6,6 +6,7 @@ layer and a prior know of it, so that parameterization, noise family, prior and 
 """
 
 import math
+import numbers
 from dataclasses import dataclass
 
 import torch
@@ -42,16 +43,6 @@ class Parameterization:
             value = getattr(self, key)
             if value is not None and not isinstance(value, Tensor):
                 object.__setattr__(self, key, _number(key, value))
-        self._check_start()
-
-    def _check_start(self) -> None:
-        low, high = self.clip or (-math.inf, math.inf)
-        start = torch.as_tensor(self.log_alpha)
-        if not bool(((start >= low) & (start <= high)).all()):
-            raise ValueError(
-                f"log_alpha={self.log_alpha} starts outside clip=({low:g}, {high:g}), where its gradient is 0: "
-                "start inside, or widen clip"
-            )
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         """What a layer with this (trained or freshly drawn) weight learns; nn.Parameter unless it stays fixed."""
@@ -80,13 +71,20 @@ class Parameterization:
 
     def start(self, shape: torch.Size, weight: Tensor) -> Tensor:
         """The initial log alpha in the given shape."""
-        value = torch.as_tensor(self.log_alpha, dtype=weight.dtype, device=weight.device).detach()
+        value = torch.as_tensor(self.log_alpha).detach()
         if value.dim() and value.shape != shape:
             raise ValueError(
                 f"log_alpha has shape {tuple(value.shape)}, but param={self.name} of a layer with weights "
                 f"{tuple(weight.shape)} takes a number or a tensor of shape {tuple(shape)}"
             )
-        return value.expand(shape).clone()
+        (low, high), (least, most) = self.clip or (-math.inf, math.inf), (float(value.min()), float(value.max()))
+        if not low <= least <= most <= high:
+            shown = f"{least:g}" if least == most else f"{least:g} to {most:g}"
+            raise ValueError(
+                f"log_alpha={shown} starts outside clip=({low:g}, {high:g}), where its gradient is 0: "
+                "start inside, or widen clip"
+            )
+        return value.to(weight.device, weight.dtype).expand(shape).clone()
 
 
 class Multiplicative(Parameterization):
@@ -230,6 +228,10 @@ PARAMS = {
 def make(param: "str | Parameterization", **options) -> Parameterization:
     """A parameterization by its name in the configs."""
     if isinstance(param, Parameterization):
+        if options:
+            raise ValueError(
+                f"{', '.join(options)}: give options with a name such as param='layer', not with an object"
+            )
         return param
     _choice("param", param, PARAMS)
     return PARAMS[param](**options)
@@ -256,11 +258,11 @@ def log_square(x: Tensor) -> Tensor:
 
 def _choice(key: str, value: object, choices) -> None:
     if value not in tuple(choices):
-        raise ValueError(f"{key}={value!r} is not known; choose one of: {', '.join(choices)}")
+        raise ValueError(f"{key}={value!r} is not known; choose one of: {', '.join(map(str, choices))}")
 
 
 def _number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
         raise ValueError(f"{key}={value!r} is not a finite number")
     return float(value)
 

@@ -1,0 +1,122 @@
+"""Train one network and leave its numbers in a folder: python train.py model=vgg param=layer prior=loguniform
+
+python train.py --help                 groups and keys
+python train.py -m seed=0,1,2          one run after the other
+python train.py resume=FOLDER          go on with an interrupted run
+"""
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import hydra
+import torch
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from varnet import checkpoint, device
+from varnet import run as runs
+from varnet.config import ConfigError, check, explain
+from varnet.data.errors import DataError
+from varnet.logger import Logger
+from varnet.table import print_table
+from varnet.trainer import Diverged, Interrupted, Trainer, plain
+
+CONFIGS = Path(__file__).resolve().parent / "configs"
+log = logging.getLogger("varnet")
+
+
+def run(cfg: DictConfig, folder: Path | None = None) -> dict:
+    """Configuration -> metrics. A finished run is read, an interrupted one continued, a new one begun."""
+    check(cfg)
+    where = device.find(cfg.device)
+    folder = folder or runs.folder_of(cfg)
+    if runs.is_finished(folder):
+        log.info("%s is finished already; another seed=, or name=, gives another run", folder)
+        return runs.read_metrics(folder)
+    device.tune_cpu(cfg.threads)
+    torch.use_deterministic_algorithms(cfg.deterministic)
+    torch.manual_seed(cfg.seed)
+    data = runs.load_data(cfg)
+    model = runs.build_model(cfg, data)
+    if cfg.init_from:
+        runs.initialise_from(model, Path(cfg.init_from))
+    with runs.opened(folder, cfg):
+        trainer = Trainer(cfg, model, data, where, folder)
+        if checkpoint.exists(folder):
+            trainer.load_state_dict(checkpoint.load(folder))
+            log.info("%s: going on after epoch %d, step %d", folder, trainer.epoch, trainer.step)
+        with Logger(folder, trainer.epoch, trainer.step) as trainer.logger:
+            return finish(trainer, trainer.fit())
+
+
+def finish(trainer: Trainer, last: dict) -> dict:
+    """The final numbers, on disk and in TensorBoard."""
+    metrics = {
+        **{key: last[key] for key in last if key.startswith(("acc_", "nll_"))},
+        **trainer.final_elbo(),
+        "log_alpha": {name: values["mean"] for name, values in last["log_alpha"].items()},
+        "kl_by_layer": last["kl_by_layer"],
+        "name": str(trainer.cfg.name),
+        "epochs": trainer.epoch,
+        "samples": trainer.cfg.eval.samples,
+        "seconds": sum(row["seconds"] for row in trainer.logger.history),
+        **runs.provenance(trainer.cfg),
+    }
+    trainer.logger.hyperparameters(plain(trainer.cfg), metrics)
+    checkpoint.write_atomically(trainer.folder / runs.METRICS, (json.dumps(metrics, indent=2) + "\n").encode())
+    return metrics
+
+
+def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
+    """run, with every foreseeable failure said in one sentence."""
+    try:
+        metrics = run(cfg, folder)
+    except (ConfigError, DataError, checkpoint.CheckpointError, ValueError) as error:
+        stop(error, 2)
+    except Diverged as error:
+        stop(f"{error}; the last good checkpoint is in {folder or runs.folder_of(cfg)}", 3)
+    except Interrupted as error:
+        stop(f"{error}; saved: go on with python train.py resume={folder or runs.folder_of(cfg)}", error.exit_code)
+    except OSError as error:
+        place = error.filename or folder or runs.folder_of(cfg)
+        stop(f"{error.strerror or error} ({place}): what was written before is safe; make room and start again", 4)
+    print_table(metrics)
+    print(f"run folder: {folder or runs.folder_of(cfg)}")
+    return metrics
+
+
+def stop(message: object, code: int) -> None:
+    print(f"error: {message}" if code < 128 else str(message), file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
+def main(cfg: DictConfig) -> float:
+    return guarded(cfg)["acc_k"]
+
+
+def command_line(arguments: list[str]) -> None:
+    """What Hydra would report over many lines is said in one; resume= bypasses composition."""
+    overrides = [a for a in arguments if not a.startswith("-")]
+    folder = next((a.partition("=")[2] for a in overrides if a.startswith("resume=")), None)
+    flags = [a for a in arguments if a.startswith("-")]
+    try:
+        if folder not in (None, "", "null"):
+            logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+            cfg = runs.resumed(Path(folder), [a for a in overrides if not a.startswith("resume=")])
+            guarded(cfg, Path(folder))
+            return
+        if not flags:
+            with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+                check(compose("train", overrides))
+    except (ConfigError, HydraException, OmegaConfBaseException) as error:
+        stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
+    main()
+
+
+if __name__ == "__main__":
+    command_line(sys.argv[1:])

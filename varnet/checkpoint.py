@@ -1,0 +1,72 @@
+"""Checkpoints that survive: written whole or not at all, the previous one kept, never unpickled."""
+
+import io
+import logging
+import os
+import zipfile
+from pathlib import Path
+
+import torch
+
+log = logging.getLogger(__name__)
+NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
+
+
+class CheckpointError(RuntimeError):
+    """No checkpoint can be read; the message says why, file by file."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The file is the old one or the new one, at any moment and if the disk is full."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def save(folder: Path, state: dict) -> None:
+    """The last checkpoint becomes the previous one once the new one is safely on disk beside it."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    fresh = folder / f"{NAME}.new"
+    write_atomically(fresh, buffer.getvalue())
+    if (folder / NAME).exists():
+        os.replace(folder / NAME, folder / PREVIOUS)
+    os.replace(fresh, folder / NAME)
+
+
+def exists(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (NAME, PREVIOUS))
+
+
+def load(folder: Path) -> dict:
+    """The newest checkpoint of a folder that can be read."""
+    reasons = []
+    for path in (folder / NAME, folder / PREVIOUS):
+        if not path.exists():
+            continue
+        try:
+            state = read(path)
+        except CheckpointError as error:
+            reasons.append(str(error))
+            log.warning("%s; trying the one before it", error)
+            continue
+        return state
+    raise CheckpointError("; ".join(reasons) or f"{folder} has no {NAME}")
+
+
+def read(path: Path) -> dict:
+    """One checkpoint file, its checksums tested."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if (damaged := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises nearly anything for a damaged file
+        raise CheckpointError(f"{path} cannot be read ({' '.join(str(error).split())[:200]})") from error

@@ -1,0 +1,133 @@
+"""A configuration: checked before anything is written, and what makes two runs the same run."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from omegaconf import DictConfig, OmegaConf
+
+from varnet.schedule import DECAYS
+
+# What may differ between the start of a run and its continuation, and is no part of its identity.
+RUNTIME = ("out_dir", "data_dir", "resume", "device", "threads", "checkpoint_every", "checkpoint_minutes", "name")
+
+
+class ConfigError(ValueError):
+    """One sentence for the user: key, value, remedy."""
+
+
+def _shown(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def whole(low: int) -> tuple[Callable[[object], bool], str]:
+    return lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= low, f"a whole number from {low}"
+
+
+def number(low: float = -math.inf, above: bool = False) -> tuple[Callable[[object], bool], str]:
+    def fits(v: object) -> bool:
+        real = isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v)
+        return real and (v > low if above else v >= low)
+
+    return fits, "a number" + ("" if low == -math.inf else f" {'above' if above else 'from'} {low:g}")
+
+
+def one_of(*choices: object) -> tuple[Callable[[object], bool], str]:
+    return lambda v: any(v == c and type(v) is type(c) for c in choices), "one of " + ", ".join(
+        _shown(c) for c in choices
+    )
+
+
+def or_null(check: tuple[Callable[[object], bool], str]) -> tuple[Callable[[object], bool], str]:
+    return lambda v: v is None or check[0](v), f"{check[1]}, or null"
+
+
+SWITCH = one_of(True, False)
+CHECKS = {
+    "seed": whole(0),
+    "threads": or_null(whole(1)),
+    "precision": one_of("fp32", "bf16", "fp16"),
+    "channels_last": one_of("auto", True, False),
+    "compile": SWITCH,
+    "deterministic": SWITCH,
+    "checkpoint_every": whole(1),
+    "checkpoint_minutes": or_null(number(0, above=True)),
+    "eval.every": whole(1),
+    "eval.samples": whole(1),
+    "eval.elbo_samples": whole(1),
+    "eval.max_batch": whole(1),
+    "schedule.epochs": whole(1),
+    "schedule.batch_size": or_null(whole(1)),
+    "schedule.lr": number(0, above=True),
+    "schedule.decay": one_of(*DECAYS),
+    "schedule.warmup": number(0),
+    "schedule.beta": number(0),
+    "schedule.beta_from": number(0),
+    "schedule.beta_until": number(0),
+    "schedule.log_alpha.lr_mult": number(0, above=True),
+    "schedule.log_alpha.beta2": number(0),
+    "param.l2": number(0),
+    "model.width": number(0, above=True),
+    "model.bias": or_null(SWITCH),
+    "model.dropout": or_null(SWITCH),
+}
+
+
+def check(cfg: DictConfig) -> None:
+    """Values of the right kind and range; what depends on data and model is checked when they are made."""
+    for key, (fits, wanted) in CHECKS.items():
+        value = OmegaConf.select(cfg, key)
+        if not fits(value):
+            raise ConfigError(f"{key}={_shown(value)} does not do: use {wanted}")
+    schedule = cfg.schedule
+    if schedule.beta_until < schedule.beta_from:
+        raise ConfigError(
+            f"schedule.beta_until={schedule.beta_until} comes before schedule.beta_from={schedule.beta_from}: "
+            "use a later epoch"
+        )
+    if schedule.log_alpha.beta2 >= 1:
+        raise ConfigError(f"schedule.log_alpha.beta2={schedule.log_alpha.beta2} does not do: use a number below 1")
+
+
+def identity(cfg: DictConfig) -> dict:
+    """The resolved configuration without what does not change the result."""
+    plain = OmegaConf.to_container(cfg, resolve=True)
+    return {key: value for key, value in plain.items() if key not in RUNTIME}
+
+
+def digest(cfg: DictConfig) -> str:
+    return hashlib.sha256(json.dumps(identity(cfg), sort_keys=True).encode()).hexdigest()[:8]
+
+
+def differences(mine: dict, saved: dict, prefix: str = "") -> list[str]:
+    """key=mine (saved: value), for every leaf that differs."""
+    lines = []
+    for key in sorted(mine.keys() | saved.keys()):
+        a, b = mine.get(key), saved.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            lines += differences(a, b, f"{prefix}{key}.")
+        elif a != b:
+            lines.append(f"{prefix}{key}={_shown(a)} (the run has {_shown(b)})")
+    return lines
+
+
+def explain(error: Exception, overrides: list[str]) -> str:
+    """A message of Hydra in one sentence."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if "Could not find" in lines[0] and "Available options" in str(error):
+        group, _, choice = lines[0].split("'")[-2].rpartition("/")
+        options = []
+        for line in lines[lines.index(next(x for x in lines if "Available options" in x)) + 1 :]:
+            if line.startswith("Config search path"):
+                break
+            options.append(line)
+        close = get_close_matches(choice, options, 1)
+        hint = f"; did you mean {group}={close[0]}?" if close else ""
+        return f"{group}={choice} is not known: choose one of {', '.join(options)}{hint}"
+    if "Could not override" in lines[0]:
+        key = lines[0].split("'")[1]
+        given = next((o for o in overrides if o.lstrip("+~").startswith(key)), key)
+        return f"{given}: there is no key {key}; python train.py --help lists the keys"
+    return " ".join(line for line in lines if not line.startswith("See http"))

@@ -1,0 +1,54 @@
+"""Figures of a run. Matplotlib is used without pyplot, so that nothing global changes and no display is needed."""
+
+import io
+
+import numpy as np
+
+CURVES = {  # metric -> (label, colour), in the paper's order (Figure 3)
+    "acc_det": ("deterministic", "#c44e52"),
+    "acc_1": ("one sample", "#8c8c8c"),
+    "acc_k": ("{k} samples", "#4c72b0"),
+    "acc_zero_mean_k": ("zero-mean, {k} samples", "#55a868"),
+}
+
+
+def phase_transition(history: list[dict], samples: int, title: str, classes: int | None = None) -> bytes:
+    """Test accuracy of the four predictions and log alpha of each layer, by epoch, as a PNG (Figures 3 and 8)."""
+    from matplotlib.figure import Figure
+
+    rows = [row for row in history if row.get("acc_det") is not None]
+    alphas = {name for row in rows for name in row.get("log_alpha", {})}
+    figure = Figure(figsize=(7.2, 6.0 if alphas else 3.6), dpi=120, layout="constrained")
+    axes = figure.subplots(2 if alphas else 1, 1, sharex=True, squeeze=False)[:, 0]
+    epochs = [row["epoch"] for row in rows]
+    for key, (label, colour) in CURVES.items():
+        values = [row.get(key) for row in rows]
+        if any(v is not None for v in values):
+            axes[0].plot(epochs, values, label=label.format(k=samples), color=colour, lw=1.8)
+    if classes:
+        axes[0].axhline(100 / classes, color="black", lw=0.8, ls=":", label="chance")
+    axes[0].set(ylabel="test accuracy, %", ylim=(0, 101), title=title)
+    if alphas:
+        _draw_log_alpha(axes[1], rows, sorted(alphas))
+    for axis in axes:
+        axis.grid(alpha=0.25)
+        axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    axes[-1].set_xlabel("epoch")
+    return _png(figure)
+
+
+def _draw_log_alpha(axis, rows: list[dict], names: list[str]) -> None:
+    for name in names:
+        found = [(row["epoch"], row["log_alpha"][name]) for row in rows if name in row["log_alpha"]]
+        epochs = [epoch for epoch, _ in found]
+        (line,) = axis.plot(epochs, [a["mean"] for _, a in found], lw=1.8, label=name)
+        low, high = np.array([[a["min"], a["max"]] for _, a in found]).T
+        if (high > low).any():
+            axis.fill_between(epochs, low, high, color=line.get_color(), alpha=0.15, lw=0)
+    axis.set(ylabel="log alpha")
+
+
+def _png(figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png")
+    return buffer.getvalue()

@@ -1,0 +1,196 @@
+"""One run: its configuration -> data, model and folder."""
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+from torch import nn
+
+from varnet import checkpoint, models
+from varnet.config import RUNTIME, ConfigError, differences, digest
+from varnet.data import Dataset, load
+from varnet.data.errors import DataError
+
+CONFIG, METRICS, HISTORY = ".hydra/config.yaml", "metrics.json", "history.jsonl"
+
+
+def load_data(cfg: DictConfig) -> Dataset:
+    """The dataset of a run; digits come in the size that the model takes."""
+    options = OmegaConf.to_container(cfg.dataset, resolve=True)
+    if options["name"] == "digits" and models.NETWORKS[cfg.model.name].image == 32:
+        options["size"], options["channels"] = options["size"] or 32, options["channels"] or 3
+    data = load(**options, data_dir=cfg.data_dir)
+    size = cfg.schedule.batch_size
+    if size is not None and size > len(data.train_y):
+        raise ConfigError(
+            f"schedule.batch_size={size} is larger than the {len(data.train_y)} training objects of "
+            f"dataset={data.name}: use a smaller one, or null for all at once"
+        )
+    return data
+
+
+def build_model(cfg: DictConfig, data: Dataset) -> nn.Sequential:
+    """The network of a run; errors name the configuration's keys."""
+    param = OmegaConf.to_container(cfg.param, resolve=True)
+    prior = OmegaConf.to_container(cfg.prior, resolve=True)
+    network = OmegaConf.to_container(cfg.model, resolve=True)
+    param.pop("l2")
+    name, layers = param.pop("name"), param.pop("layers")
+    if name == "dropout":
+        name, layers, network["dropout"] = "deterministic", "none", True
+    options = {key: value for key, value in (param | prior).items() if key != "name" and value is not None}
+    if param["clip"] is None:
+        options["clip"] = None
+    try:
+        return models.build(
+            network.pop("name"), data.in_shape, data.classes, **network,
+            layers=layers, param=name, prior=prior["name"], **options,
+        )  # fmt: skip
+    except ValueError as error:
+        raise ConfigError(_with_key(str(error))) from error
+
+
+def _with_key(message: str) -> str:
+    """`width=-1 ...` -> `model.width=-1 ...`"""
+    keys = {"width": "model", "sizes": "model", "activation": "model", "batch_norm": "model", "layers": "param"}
+    keys |= dict.fromkeys(("log_alpha", "log_sigma", "clip", "learn", "noise"), "param")
+    keys |= dict.fromkeys(("estimator", "nu", "scale"), "prior")
+    key = message.replace(":", "=").split("=")[0]
+    return f"{keys[key]}.{message}" if key in keys else message
+
+
+def folder_of(cfg: DictConfig) -> Path:
+    return Path(cfg.out_dir) / str(cfg.name) / f"seed{cfg.seed}-{digest(cfg)}"
+
+
+def is_finished(folder: Path) -> bool:
+    return (folder / METRICS).exists()
+
+
+@contextlib.contextmanager
+def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
+    """The folder of a run, with its configuration in it, for this process alone."""
+    try:
+        (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+        with _locked(folder):
+            saved = OmegaConf.to_yaml(cfg, resolve=True)
+            if not (folder / CONFIG).exists():
+                checkpoint.write_atomically(folder / CONFIG, saved.encode())
+            yield folder
+    except PermissionError as error:
+        raise ConfigError(
+            f"out_dir={cfg.out_dir} cannot be written to ({error.strerror}): use another folder"
+        ) from error
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with open(folder / ".lock", "a") as file:
+        with contextlib.suppress(ImportError):  # no locks on Windows
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(f"{folder} is being written by another process: wait for it, or stop it") from error
+        yield
+
+
+def saved_config(folder: Path) -> DictConfig:
+    """The configuration of an earlier run."""
+    if not folder.is_dir():
+        raise ConfigError(
+            f"resume={folder} is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd"
+        )
+    if not (folder / CONFIG).exists():
+        raise ConfigError(f"resume={folder} holds no run ({CONFIG} is missing): name the folder of a run")
+    try:
+        cfg = OmegaConf.load(folder / CONFIG)
+        assert isinstance(cfg, DictConfig) and "schedule" in cfg
+    except Exception as error:
+        raise ConfigError(f"resume={folder}: {CONFIG} cannot be read; restore it or start the run anew") from error
+    return cfg
+
+
+def resumed(folder: Path, overrides: list[str]) -> DictConfig:
+    """The run's own configuration; only what does not change its result may be given anew."""
+    cfg = saved_config(folder)
+    for override in overrides:
+        key, _, value = override.partition("=")
+        value = OmegaConf.create([OmegaConf.from_dotlist([f"x={value}"]).x])[0]
+        if key.split(".")[0] in RUNTIME:
+            OmegaConf.update(cfg, key, value)
+        elif OmegaConf.select(cfg, key) != value:
+            raise ConfigError(
+                f"{override} does not fit resume={folder}, which has {key}={OmegaConf.select(cfg, key)}: leave it out, "
+                "or start a new run"
+            )
+    return cfg
+
+
+def check_fits(cfg_identity: dict, saved_identity: dict, folder: Path) -> None:
+    if lines := differences(cfg_identity, saved_identity):
+        raise ConfigError(
+            f"{folder}: the configuration does not fit its checkpoint: {'; '.join(lines[:3])}; restore {CONFIG}, or "
+            "start a new run"
+        )
+
+
+def initialise_from(model: nn.Module, path: Path) -> None:
+    """Start from the weights of another run, a plain layer's `weight` becoming the `mu` of a variational one."""
+    try:
+        state = (checkpoint.load(path) if path.is_dir() else checkpoint.read(path))["model"]
+    except (checkpoint.CheckpointError, KeyError) as error:
+        raise ConfigError(f"init_from={path} has no weights: {error}; name a run's folder or checkpoint") from error
+    own = model.state_dict()
+    found = {}
+    for key, tensor in own.items():
+        stem, _, leaf = key.rpartition(".")
+        names = {"mu": ("mu", "weight"), "sigma": ("sigma", "mu", "weight"), "weight": ("weight", "mu")}.get(
+            leaf, (leaf,)
+        )
+        values = [state[f"{stem}.{n}"] for n in names if f"{stem}.{n}" in state]
+        if values and values[0].shape == tensor.shape:
+            found[key] = values[0]
+    missing = [k for k in own if k not in found and k.rpartition(".")[2] in ("mu", "weight", "bias", "running_mean")]
+    if missing:
+        raise ConfigError(f"init_from={path} does not fit the model: nothing there for {', '.join(missing[:3])}")
+    model.load_state_dict(own | found)
+
+
+def provenance(cfg: DictConfig) -> dict:
+    """What a number needs beside it: seed, commit, versions, machine."""
+    packages = ("torch", "torchvision", "numpy", "hydra-core")
+    return {
+        "seed": cfg.seed,
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "machine": {"system": platform.system(), "processor": platform.machine(), "threads": torch.get_num_threads()},
+    }
+
+
+def commit() -> str | None:
+    """Of the checkout that varnet runs from; `-dirty` if it has changes that are not committed."""
+    here = Path(__file__).parent
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=here, capture_output=True, text=True, timeout=10, check=True, env={**os.environ, "LC_ALL": "C"},
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def read_metrics(folder: Path) -> dict:
+    return json.loads((folder / METRICS).read_text())
+
+
+__all__ = ["ConfigError", "DataError", "build_model", "folder_of", "load_data", "opened", "provenance", "resumed"]

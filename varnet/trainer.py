@@ -1,0 +1,286 @@
+"""The one training loop: negative ELBO, one noise sample per step, checkpoints that make a kill harmless.
+
+Nothing inside a step waits for the device: sums stay on it and are read once per epoch. A non-finite loss makes the
+optimizer skip its update, so that the weights at fault can still be looked at when it is noticed.
+"""
+
+import math
+import signal
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor, nn
+
+from varnet import checkpoint, evaluation, plots
+from varnet.config import identity
+from varnet.data import Dataset
+from varnet.layers import Variational
+from varnet.logger import Logger, Progress, weights_summary
+from varnet.objective import kl
+from varnet.run import check_fits
+from varnet.schedule import Schedule
+
+CHECK_EVERY = 50  # steps between two looks at whether the loss is finite
+
+
+class Interrupted(Exception):
+    """Stopped by a signal after saving a checkpoint."""
+
+    def __init__(self, number: int):
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+class Diverged(RuntimeError):
+    """The loss is not finite."""
+
+
+class Trainer:
+    def __init__(self, cfg: DictConfig, model: nn.Module, data: Dataset, device: torch.device, folder: Path):
+        self.cfg, self.data, self.device, self.folder = cfg, data, device, folder
+        self.channels_last = use_channels_last(cfg, device)
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        self.model = model.to(device).to(memory_format=layout)
+        self.forward = torch.compile(self.model) if cfg.compile else self.model
+        self.loader = self._loader("train", cfg.schedule.batch_size, seed=cfg.seed)
+        schedule = {k: v for k, v in cfg.schedule.items() if k not in ("batch_size", "log_alpha")}
+        self.schedule = Schedule(steps_per_epoch=len(self.loader), **schedule)
+        self.optimizer = make_optimizer(self.model, cfg)
+        self.scaler = torch.amp.GradScaler(device.type, enabled=cfg.precision == "fp16")
+        self.penalised = [p for n, p in self.model.named_parameters() if p.dim() > 1 and n.endswith("weight")]
+        self.epoch = self.step = 0
+        self.seconds, self.sums, self.first_bad = (
+            0.0,
+            torch.zeros(3, device=device),
+            torch.full((), math.inf, device=device),
+        )
+        self.logger: Logger | None = None
+        self.signal: int | None = None
+
+    def _loader(self, split: str, batch_size: int | None, **options):
+        return self.data.loader(split, batch_size, device=self.device, channels_last=self.channels_last, **options)
+
+    # ---- one step
+
+    def train_step(self, x: Tensor, y: Tensor) -> None:
+        self._set_rates()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(self.device.type, _dtype(self.cfg), enabled=self.cfg.precision != "fp32"):
+            logits = self.forward(x)
+        data_loss, divergence = F.cross_entropy(logits.float(), y), kl(self.model)
+        loss = len(self.data.train_y) * data_loss + self.schedule.beta_at(self.step) * divergence
+        if self.cfg.param.l2:
+            loss = loss + len(self.data.train_y) * self.cfg.param.l2 / 2 * sum(p.square().sum() for p in self.penalised)
+        self._update(loss)
+        with torch.no_grad():
+            correct = (logits.argmax(1) == y).sum()
+            self.sums += torch.stack([data_loss * len(y), correct, divergence * len(y)])
+            self.first_bad = torch.where(torch.isfinite(loss), self.first_bad, self.first_bad.clamp_max(self.step))
+        self.step += 1
+
+    def _set_rates(self) -> None:
+        lr = self.schedule.lr_at(self.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr * group["lr_mult"]
+
+    def _update(self, loss: Tensor) -> None:
+        if self.scaler.is_enabled():
+            self.scaler.scale(loss).backward()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            return
+        loss.backward()
+        self.optimizer.grad_scale, self.optimizer.found_inf = None, (~torch.isfinite(loss.detach())).float()
+        self.optimizer.step()
+
+    # ---- the loop
+
+    def fit(self) -> dict:
+        """Train to the end and return the last line of history."""
+        restore = self._catch_signals()
+        try:
+            with Progress(self.schedule.epochs, self.epoch) as progress:
+                while self.epoch < self.schedule.epochs:
+                    self._run_epoch(progress)
+            return self.logger.history[-1]
+        finally:
+            restore()
+
+    def _run_epoch(self, progress: Progress) -> None:
+        self.model.train()
+        start, saved = time.monotonic(), time.monotonic()
+        limit = 60 * (self.cfg.checkpoint_minutes or math.inf)
+        for x, y in self.loader:
+            self.train_step(x, y)
+            if self.step % CHECK_EVERY == 0:
+                self._check_finite(x)
+            if self.signal is not None or time.monotonic() - saved > limit:
+                self.seconds, start = self.seconds + time.monotonic() - start, time.monotonic()
+                self._check_finite(x)
+                self.save()
+                saved = time.monotonic()
+                if self.signal is not None:
+                    raise Interrupted(self.signal)
+        self._check_finite(x)
+        self._end_epoch(time.monotonic() - start, progress)
+
+    def _end_epoch(self, seconds: float, progress: Progress) -> None:
+        self.epoch += 1
+        self.seconds += seconds
+        last = self.epoch == self.schedule.epochs
+        row, log_alphas = self._row()
+        if last or self.epoch % self.cfg.eval.every == 0:
+            row |= self.evaluate()
+        self.seconds = 0.0
+        self.sums.zero_()
+        self.logger.epoch(row, log_alphas, self.step)
+        if last or self.epoch % max(1, self.schedule.epochs // 10) == 0:
+            self.logger.figure(self.figure(), self.step)
+        progress.update(row, self.schedule.epochs)
+        if last or self.epoch % self.cfg.checkpoint_every == 0:
+            self.save()
+
+    def _row(self) -> tuple[dict, dict[str, Tensor]]:
+        """The epoch's averages over its steps: one noise sample per object, weights as they were."""
+        size = len(self.data.train_y)
+        loss, correct, divergence = (self.sums.double().cpu() / size).tolist()
+        summary, log_alphas = weights_summary(self.model)
+        row = {
+            "epoch": self.epoch, "step": self.step, "elbo": -size * loss - divergence, "data_term": -size * loss,
+            "kl": divergence, "train_acc": 100 * correct, "lr": self.schedule.lr_at(self.step - 1),
+            "beta": self.schedule.beta_at(self.step - 1), "seconds": self.seconds,
+            "images_per_second": size / max(self.seconds, 1e-9), **summary,
+        }  # fmt: skip
+        return row, log_alphas
+
+    def evaluate(self) -> dict:
+        batches = self._loader("test", min(self.cfg.eval.max_batch, len(self.data.test_y)))
+        return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed=self.cfg.seed + 1000 * self.epoch)
+
+    def final_elbo(self) -> dict:
+        """Of the training set without augmentation, with several noise samples per object (Table 1's protocol)."""
+        options = {"shuffle": False, "augment": False}
+        batches = self._loader("train", min(self.cfg.eval.max_batch, len(self.data.train_y)), **options)
+        term = evaluation.data_term(self.model, batches, self.cfg.eval.elbo_samples, seed=self.cfg.seed)
+        with torch.no_grad():
+            divergence = float(kl(self.model))
+        return {"elbo": term - divergence, "data_term": term, "kl": divergence}
+
+    def figure(self) -> bytes:
+        return plots.phase_transition(
+            self.logger.history, self.cfg.eval.samples, str(self.cfg.name).replace("_", ", "), self.data.classes
+        )
+
+    # ---- survival
+
+    def save(self) -> None:
+        checkpoint.save(self.folder, self.state_dict())
+
+    def state_dict(self) -> dict:
+        return {
+            "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "scaler": self.scaler.state_dict(), "loader": self.loader.state_dict(), "rng": rng_state(),
+            "epoch": self.epoch, "step": self.step, "seconds": self.seconds, "sums": self.sums,
+            "config": identity(self.cfg),
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict) -> None:
+        check_fits(identity(self.cfg), state["config"], self.folder)
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.loader.load_state_dict(state["loader"])
+        self.sums = state["sums"].to(self.device)
+        self.epoch, self.step, self.seconds = (state[key] for key in ("epoch", "step", "seconds"))
+        set_rng_state(state["rng"])
+
+    def _catch_signals(self):
+        """SIGTERM and Ctrl-C are noted and acted on after the step; a second one acts at once."""
+
+        def note(number: int, _frame: object) -> None:
+            self.signal = number
+            signal.signal(number, before[number])
+
+        try:
+            before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+        except ValueError:  # not in the main thread
+            return lambda: None
+        return lambda: [signal.signal(number, handler) for number, handler in before.items()]
+
+    def _check_finite(self, x: Tensor) -> None:
+        step = float(self.first_bad)
+        if math.isinf(step):
+            return
+        raise Diverged(
+            f"the loss is not finite at step {int(step)} (epoch {int(step) // len(self.loader) + 1}), "
+            f"{self._culprit(x)}; lower schedule.lr={self.cfg.schedule.lr} or schedule.log_alpha.lr_mult="
+            f"{self.cfg.schedule.log_alpha.lr_mult}, or use precision=fp32, and start again"
+        )
+
+    @torch.no_grad()
+    def _culprit(self, x: Tensor) -> str:
+        """The first layer that is at fault: the weights are those of the bad step, which was not applied."""
+        for name, p in self.model.named_parameters():
+            if not torch.isfinite(p).all():
+                return f"where {name} became non-finite (its gradient did)"
+        faults = []
+        hooks = [
+            module.register_forward_hook(
+                lambda _m, _i, out, name=name: None if torch.isfinite(out).all() else faults.append(name)
+            )
+            for name, module in self.model.named_children()
+        ]
+        self.model(x)
+        for hook in hooks:
+            hook.remove()
+        faults += [n for n, m in self.model.named_modules() if isinstance(m, Variational) and not m.kl().isfinite()]
+        return f"in layer {faults[0]}" if faults else "though each layer's output is finite now"
+
+
+def make_optimizer(model: nn.Module, cfg: DictConfig) -> torch.optim.Adam:
+    """Adam; log alpha has a group of its own, with the same rates unless the schedule says otherwise."""
+    named = list(model.named_parameters())
+    alphas = [p for n, p in named if n.rpartition(".")[2] == "log_alpha"]
+    others = [p for n, p in named if n.rpartition(".")[2] != "log_alpha"]
+    group = cfg.schedule.log_alpha
+    groups = [{"params": others, "lr_mult": 1.0, "betas": (0.9, 0.999)}]
+    if alphas:
+        groups.append({"params": alphas, "lr_mult": group.lr_mult, "betas": (0.9, group.beta2)})
+    return torch.optim.Adam(groups, lr=cfg.schedule.lr, fused=True)
+
+
+def use_channels_last(cfg: DictConfig, device: torch.device) -> bool:
+    """Measured on CPU: faster for LeNet-5 and narrow VGG, slower for VGG at width 1. On CUDA tensor cores want it."""
+    if cfg.channels_last != "auto":
+        return cfg.channels_last
+    if device.type == "cpu":
+        return not (cfg.model.name == "vgg" and cfg.model.width >= 1)
+    return device.type == "cuda" and cfg.precision != "fp32"
+
+
+def rng_state() -> dict:
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    if torch.backends.mps.is_available():
+        state["mps"] = torch.mps.get_rng_state()
+    return state
+
+
+def set_rng_state(state: dict) -> None:
+    torch.set_rng_state(state["cpu"])
+    if "cuda" in state and len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    if "mps" in state and torch.backends.mps.is_available():
+        torch.mps.set_rng_state(state["mps"])
+
+
+def _dtype(cfg: DictConfig) -> torch.dtype:
+    return {"fp32": torch.bfloat16, "bf16": torch.bfloat16, "fp16": torch.float16}[cfg.precision]
+
+
+def plain(cfg: DictConfig) -> dict:
+    return OmegaConf.to_container(cfg, resolve=True)
