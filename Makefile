@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all lint format bench clean
+.PHONY: help setup demo test test-all lint format bench clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -15,6 +15,9 @@ $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
+
+demo: $(READY)  ## see a phase transition: LeNet-5 on embedded data, about a minute
+	$(BIN)/python train.py experiment=demo
 
 test: $(READY)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m "not slow"
@@ -33,6 +36,7 @@ format: $(READY)  ## apply style
 bench: $(READY)  ## measure speed as ratios within one run
 	$(BIN)/python scripts/bench.py layers
 	$(BIN)/python scripts/bench.py data
+	$(BIN)/python scripts/bench.py step
 
 clean:  ## remove .venv (runs and data stay)
 	rm -rf .venv

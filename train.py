@@ -85,7 +85,10 @@ def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
         place = error.filename or folder or runs.folder_of(cfg)
         stop(f"{error.strerror or error} ({place}): what was written before is safe; make room and start again", 4)
     print_table(metrics)
-    print(f"run folder: {folder or runs.folder_of(cfg)}")
+    folder = folder or runs.folder_of(cfg)
+    print(f"run folder: {folder}")
+    print(f"picture:    {folder / 'phase_transition.png'}")
+    print(f"curves:     tensorboard --logdir {cfg.out_dir}")
     return metrics
 
 

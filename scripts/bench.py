@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-SUITES = ("layers", "data")
+SUITES = ("layers", "data", "step")
 
 
 def interleaved(cases: dict[str, Callable[[], object]], repeats: int, warmup: int = 3) -> dict[str, float]:

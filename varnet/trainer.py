@@ -57,6 +57,8 @@ class Trainer:
             torch.zeros(3, device=device),
             torch.full((), math.inf, device=device),
         )
+        self.batch: Tensor | None = None  # the last inputs, to look for a fault with
+        self.save_by = self._next_save()
         self.logger: Logger | None = None
         self.signal: int | None = None
 
@@ -66,6 +68,7 @@ class Trainer:
     # ---- one step
 
     def train_step(self, x: Tensor, y: Tensor) -> None:
+        self.batch = x
         self._set_rates()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, _dtype(self.cfg), enabled=self.cfg.precision != "fp32"):
@@ -111,23 +114,20 @@ class Trainer:
 
     def _run_epoch(self, progress: Progress) -> None:
         self.model.train()
-        start, saved = time.monotonic(), time.monotonic()
-        limit = 60 * (self.cfg.checkpoint_minutes or math.inf)
-        for x, y in self.loader:
+        start = time.monotonic()
+        for x, y in self.loader:  # after a resume, the rest of the epoch, which may be nothing
             self.train_step(x, y)
             if self.step % CHECK_EVERY == 0:
-                self._check_finite(x)
-            if self.signal is not None or time.monotonic() - saved > limit:
+                self._check_finite()
+            if self.signal is not None or time.monotonic() > self.save_by:
                 self.seconds, start = self.seconds + time.monotonic() - start, time.monotonic()
-                self._check_finite(x)
                 self.save()
-                saved = time.monotonic()
                 if self.signal is not None:
                     raise Interrupted(self.signal)
-        self._check_finite(x)
         self._end_epoch(time.monotonic() - start, progress)
 
     def _end_epoch(self, seconds: float, progress: Progress) -> None:
+        self._check_finite()
         self.epoch += 1
         self.seconds += seconds
         last = self.epoch == self.schedule.epochs
@@ -170,14 +170,19 @@ class Trainer:
         return {"elbo": term - divergence, "data_term": term, "kl": divergence}
 
     def figure(self) -> bytes:
-        return plots.phase_transition(
-            self.logger.history, self.cfg.eval.samples, str(self.cfg.name).replace("_", ", "), self.data.classes
-        )
+        cfg = self.cfg
+        title = ", ".join([cfg.dataset.name, cfg.model.name, cfg.param.name, cfg.prior.name, f"seed {cfg.seed}"])
+        return plots.phase_transition(self.logger.history, cfg.eval.samples, title, self.data.classes)
 
     # ---- survival
 
     def save(self) -> None:
+        self._check_finite()
         checkpoint.save(self.folder, self.state_dict())
+        self.save_by = self._next_save()
+
+    def _next_save(self) -> float:
+        return time.monotonic() + 60 * (self.cfg.checkpoint_minutes or math.inf)
 
     def state_dict(self) -> dict:
         return {
@@ -210,18 +215,18 @@ class Trainer:
             return lambda: None
         return lambda: [signal.signal(number, handler) for number, handler in before.items()]
 
-    def _check_finite(self, x: Tensor) -> None:
+    def _check_finite(self) -> None:
         step = float(self.first_bad)
         if math.isinf(step):
             return
         raise Diverged(
             f"the loss is not finite at step {int(step)} (epoch {int(step) // len(self.loader) + 1}), "
-            f"{self._culprit(x)}; lower schedule.lr={self.cfg.schedule.lr} or schedule.log_alpha.lr_mult="
+            f"{self._culprit()}; lower schedule.lr={self.cfg.schedule.lr} or schedule.log_alpha.lr_mult="
             f"{self.cfg.schedule.log_alpha.lr_mult}, or use precision=fp32, and start again"
         )
 
     @torch.no_grad()
-    def _culprit(self, x: Tensor) -> str:
+    def _culprit(self) -> str:
         """The first layer that is at fault: the weights are those of the bad step, which was not applied."""
         for name, p in self.model.named_parameters():
             if not torch.isfinite(p).all():
@@ -233,7 +238,7 @@ class Trainer:
             )
             for name, module in self.model.named_children()
         ]
-        self.model(x)
+        self.model(self.batch)
         for hook in hooks:
             hook.remove()
         faults += [n for n, m in self.model.named_modules() if isinstance(m, Variational) and not m.kl().isfinite()]

@@ -1,0 +1,26 @@
+"""The real configs, and the same shrunken to two steps."""
+
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = (
+    "schedule.epochs=1", "schedule.warmup=0", "schedule.beta_from=0", "schedule.beta_until=0", "model.width=0.05",
+    "dataset.train_size=40", "dataset.test_size=20", "schedule.batch_size=20", "eval.samples=2", "eval.elbo_samples=2",
+    "threads=1",
+)  # fmt: skip
+
+
+def composed(*overrides: str) -> DictConfig:
+    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
+        return compose("train", list(overrides))
+
+
+def tiny(folder: Path, *overrides: str) -> DictConfig:
+    """Two steps on 40 embedded images (toy points for the toy network), results in `folder`."""
+    dataset = (
+        () if "model=toy" in overrides or any(o.startswith("dataset=") for o in overrides) else ("dataset=digits",)
+    )
+    return composed(*dataset, *TINY, f"out_dir={folder}", *overrides)
