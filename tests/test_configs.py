@@ -85,7 +85,7 @@ def test_options_reach_the_layers():
 def test_a_folder_is_named_by_what_the_run_is():
     base = folder_of(composed("dataset=digits"))
     assert base.parts[:2] == ("outputs", "digits_lenet5_layer_loguniform") and base.name.startswith("seed0-")
-    assert folder_of(composed("dataset=digits", "threads=1", "device=cpu", "data_dir=/x")) == base
+    assert folder_of(composed("dataset=digits", "threads=1", "device=cpu", "data_dir=/x", "eval.every=7")) == base
     assert folder_of(composed("dataset=digits", "seed=1")) != base
     assert folder_of(composed("dataset=digits", "schedule.lr=0.002")) != base
 

@@ -94,6 +94,7 @@ def check(cfg: DictConfig) -> None:
 def identity(cfg: DictConfig) -> dict:
     """The resolved configuration without what does not change the result."""
     plain = OmegaConf.to_container(cfg, resolve=True)
+    plain["eval"] = {key: value for key, value in plain["eval"].items() if key not in ("every", "max_batch")}
     return {key: value for key, value in plain.items() if key not in RUNTIME}
 
 

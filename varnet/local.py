@@ -123,23 +123,21 @@ def _forward_mode() -> bool:
 class _Fused(torch.autograd.Function):
     """reparameterize with its gradient. With r = noise / std and v = scale root^2:
 
-    db/da = mu + a (v r),   db/droot = root scale a^2 r,   db/dscale = root^2 a^2 r / 2
+    b = a mu + (a^2 v) r,   db/da = mu + a (v r),   db/droot = root scale a^2 r,   db/dscale = root^2 a^2 r / 2
 
     root=None says that root is the mean itself, as it is for N(mu, alpha mu^2).
     """
 
     @staticmethod
     def forward(ctx, x, mean, root, bias, scale, conv):
-        in_weights, in_output = _place(scale, conv)
-        std = product(x.square(), _variance_in_layout(mean if root is None else root, in_weights), None, conv)
-        std = (std if in_output is None else std.mul_(in_output)).add_(EPS).sqrt_()
-        noise = noise_like(std)
+        variance = _output_variance(x, mean if root is None else root, scale, conv)
+        ratio = noise_like(variance).mul_(variance.rsqrt())
         if mean is None:
-            out = std * noise if bias is None else torch.addcmul(_per_output(bias, conv), std, noise)
+            out = variance * ratio if bias is None else torch.addcmul(_per_output(bias, conv), variance, ratio)
         else:
-            out = product(x, mean, bias, conv).addcmul_(std, noise)
+            out = product(x, mean, bias, conv).addcmul_(variance, ratio)
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(x, mean, root, bias, scale, noise.div_(std))
+            ctx.save_for_backward(x, mean, root, bias, scale, ratio)
             ctx.conv = conv
         return out
 
@@ -158,15 +156,25 @@ class _Fused(torch.autograd.Function):
         grad_root = _scaled(grad_root.mul_(root), in_weights) if need_weight else None
         grad_scale = _scale_backward(grad_root, root, scale) if need_scale else None
         grad_mean = None
-        if need_x:
-            grad_x.mul_(x)
         if mean is not None:
             direct, grad_mean = _product_backward(grad, x, mean, ctx.conv, need_x, need_mean)
-            grad_x = grad_x.add_(direct) if need_x else None
+            grad_x = direct.addcmul_(grad_x, x) if need_x else None
+        elif need_x:
+            grad_x.mul_(x)
         if shared and need_mean:
             grad_mean.add_(grad_root)
         grad_bias = _sum_to_outputs(grad, ctx.conv) if need_bias else None
         return grad_x, grad_mean, grad_root if need_root else None, grad_bias, grad_scale, None
+
+
+def _output_variance(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
+    """a^2 (scale root^2) + EPS."""
+    in_weights, in_output = _place(scale, conv)
+    variance = _variance_in_layout(root, in_weights)
+    if conv is not None:  # EPS as the bias of the convolution is one pass over the output less
+        return product(x.square(), variance, variance.new_full(variance.shape[:1], EPS), conv)
+    out = product(x.square(), variance, None, conv)
+    return (out if in_output is None else out.mul_(in_output)).add_(EPS)
 
 
 def _variance(root: Tensor, scale: Tensor | None) -> Tensor:
@@ -233,4 +241,8 @@ def _product_backward(
 
 
 def _sum_to_outputs(grad: Tensor, conv: Convolution | None) -> Tensor:
-    return grad.sum((0, 2, 3)) if conv is not None else grad.reshape(-1, grad.shape[-1]).sum(0)
+    if conv is None:
+        return grad.reshape(-1, grad.shape[-1]).sum(0)
+    if grad.stride(1) == 1 and grad.shape[1] < 64:  # rows this short add up slowly: whole image rows first
+        return grad.permute(0, 2, 3, 1).sum((0, 1)).sum(0)
+    return grad.sum((0, 2, 3))
