@@ -16,6 +16,11 @@ from varnet.layers import layers_of
 from varnet.run import HISTORY
 
 ACCURACIES = ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k")
+SHOWN = (  # columns of the HPARAMS tab: what is swept
+    "seed", "dataset.name", "dataset.labels", "model.name", "model.width", "model.activation", "param.name",
+    "param.layers", "param.log_alpha", "param.noise", "param.learn", "prior.name", "prior.estimator", "schedule.epochs",
+    "schedule.batch_size", "schedule.lr", "schedule.beta", "schedule.log_alpha.lr_mult", "schedule.log_alpha.beta2",
+)  # fmt: skip
 
 
 def weights_summary(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
@@ -48,7 +53,8 @@ class Logger:
                 "phase transition": {
                     "test accuracy, %": ["Multiline", [f"test/{name}$" for name in ACCURACIES]],
                     "log alpha": ["Multiline", ["log_alpha/.*"]],
-                    "ELBO and its parts": ["Multiline", ["train/elbo$", "train/data_term$", "train/kl$"]],
+                    "data term": ["Multiline", ["train/data_term$"]],
+                    "KL": ["Multiline", ["train/kl$"]],
                 }
             }
         )
@@ -83,7 +89,8 @@ class Logger:
         """The HPARAMS tab, in this run's own events."""
         from torch.utils.tensorboard.summary import hparams
 
-        values = {k: v if isinstance(v, int | float | bool) else str(v) for k, v in flat(config).items()}
+        chosen = {k: v for k, v in flat(config).items() if k in SHOWN and v is not None}
+        values = {k: v if isinstance(v, int | float | bool) else str(v) for k, v in chosen.items()}
         results = {f"final/{k}": v for k, v in metrics.items() if isinstance(v, int | float) and math.isfinite(v)}
         for summary in hparams(values, results):
             self.writer.file_writer.add_summary(summary)
