@@ -5,6 +5,7 @@ python train.py -m seed=0,1,2          one run after the other
 python train.py resume=FOLDER          go on with an interrupted run
 """
 
+import errno
 import json
 import logging
 import sys
@@ -19,11 +20,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from varnet import checkpoint, device
 from varnet import run as runs
-from varnet.config import ConfigError, check, explain
+from varnet.config import ConfigError, check, explain, plain
 from varnet.data.errors import DataError
 from varnet.logger import Logger
 from varnet.table import print_table
-from varnet.trainer import Diverged, Interrupted, Trainer, plain
+from varnet.trainer import Diverged, Interrupted, Trainer
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
 log = logging.getLogger("varnet")
@@ -34,15 +35,15 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
     check(cfg)
     where = device.find(cfg.device)
     folder = folder or runs.folder_of(cfg)
-    if runs.is_finished(folder):
+    if metrics := runs.finished(folder):
         log.info("%s is finished already; another seed=, or name=, gives another run", folder)
-        return runs.read_metrics(folder)
+        return metrics
     device.tune_cpu(cfg.threads)
     torch.use_deterministic_algorithms(cfg.deterministic)
     torch.manual_seed(cfg.seed)
     data = runs.load_data(cfg)
     model = runs.build_model(cfg, data)
-    if cfg.init_from:
+    if cfg.init_from and not checkpoint.exists(folder):
         runs.initialise_from(model, Path(cfg.init_from))
     with runs.opened(folder, cfg):
         trainer = Trainer(cfg, model, data, where, folder)
@@ -59,7 +60,6 @@ def finish(trainer: Trainer, last: dict) -> dict:
         **{key: last[key] for key in last if key.startswith(("acc_", "nll_"))},
         **trainer.final_elbo(),
         "log_alpha": {name: values["mean"] for name, values in last["log_alpha"].items()},
-        "kl_by_layer": last["kl_by_layer"],
         "name": str(trainer.cfg.name),
         "epochs": trainer.epoch,
         "samples": trainer.cfg.eval.samples,
@@ -74,21 +74,25 @@ def finish(trainer: Trainer, last: dict) -> dict:
 def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
     """run, with every foreseeable failure said in one sentence."""
     try:
+        check(cfg)
+        folder = folder or runs.folder_of(cfg)
         metrics = run(cfg, folder)
-    except (ConfigError, DataError, checkpoint.CheckpointError, ValueError) as error:
+    except (ConfigError, DataError, checkpoint.CheckpointError) as error:
         stop(error, 2)
     except Diverged as error:
-        stop(f"{error}; the last good checkpoint is in {folder or runs.folder_of(cfg)}", 3)
+        stop(f"{error} ({folder})", 3)
     except Interrupted as error:
-        stop(f"{error}; saved: go on with python train.py resume={folder or runs.folder_of(cfg)}", error.exit_code)
+        stop(f"{error}; saved: go on with python train.py resume={folder}", error.exit_code)
+    except KeyboardInterrupt:
+        stop(f"stopped; go on with python train.py resume={folder}", 130)
     except OSError as error:
-        place = error.filename or folder or runs.folder_of(cfg)
-        stop(f"{error.strerror or error} ({place}): what was written before is safe; make room and start again", 4)
+        remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "put it right"
+        place = error.filename or folder
+        stop(f"{error.strerror or error} ({place}): what was written before is safe; {remedy} and start again", 4)
     print_table(metrics)
-    folder = folder or runs.folder_of(cfg)
     print(f"run folder: {folder}")
     print(f"picture:    {folder / 'phase_transition.png'}")
-    print(f"curves:     tensorboard --logdir {cfg.out_dir}")
+    print(f"curves:     tensorboard --logdir {folder.parent.parent}")
     return metrics
 
 
@@ -105,21 +109,23 @@ def main(cfg: DictConfig) -> float:
 def command_line(arguments: list[str]) -> None:
     """What Hydra would report over many lines is said in one; resume= bypasses composition."""
     overrides = [a for a in arguments if not a.startswith("-")]
-    folder = next((a.partition("=")[2] for a in overrides if a.startswith("resume=")), None)
-    flags = [a for a in arguments if a.startswith("-")]
+    given = [a.partition("=")[2] for a in overrides if a.startswith("resume=")]
     try:
-        if folder not in (None, "", "null"):
+        if given and given[-1] != "null":
+            if not given[-1]:
+                raise ConfigError("resume= is empty: name the folder of a run, or leave it out")
             logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-            cfg = runs.resumed(Path(folder), [a for a in overrides if not a.startswith("resume=")])
-            guarded(cfg, Path(folder))
+            cfg = runs.resumed(Path(given[-1]), [a for a in overrides if not a.startswith("resume=")])
+            guarded(cfg, Path(given[-1]))
             return
-        if not flags:
+        if len(overrides) == len(arguments):
             with initialize_config_dir(str(CONFIGS), version_base="1.3"):
                 check(compose("train", overrides))
-    except (ConfigError, HydraException, OmegaConfBaseException) as error:
+    except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
         stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
     main()
 
 
 if __name__ == "__main__":
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda a: not a.startswith("-"))  # Hydra wants its flags first
     command_line(sys.argv[1:])

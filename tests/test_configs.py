@@ -111,6 +111,17 @@ BAD = {
     "dataset.labels=coarse": "labels=coarse is not known for dataset=digits",
     "dataset.train_size=0": "train_size=0 does not fit",
     "init_from=/nowhere": "init_from=/nowhere has no weights",
+    "dataset.augment=flase": "dataset.augment=flase does not do: use one of true, false",
+    "dataset.seed=abc": "dataset.seed=abc of dataset=digits does not do",
+    "schedule.batch_size=1": "schedule.batch_size=1 is too small for batch norm",
+    "seed=18446744073709551615": "seed=18446744073709551615 does not do",
+    "model.name=foo": "model.name=foo is not known",
+    "schedule=null": "schedule=null does not do: a group takes one of its choices",
+    "+foo=1": "foo=1: there is no key foo",
+    "param.layers=none": "param.layers=none leaves no layer random: use param=deterministic",
+    "name=../x": "name=../x does not do: use a name of a folder inside out_dir",
+    "device=cpu:99": "device='cpu:99' is not on this machine",
+    "threads=100000": "threads=100000 does not do",
     "compile=maybe": "compile=maybe does not do: use one of true, false",
 }
 
@@ -133,11 +144,18 @@ def command(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize("arguments", [("param=layr",), ("eval.samples=0",), ("resume=tests",)])
+@pytest.mark.parametrize("arguments", [("param=layr",), ("eval.samples=0",), ("resume=tests",), ("resume=",)])
 def test_the_command_says_one_sentence(arguments):
     done = command(*arguments)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("out_dir", ["/dev/null/x", "/dev/null"])
+def test_an_out_dir_that_cannot_be_used(out_dir):
+    done = command("dataset=digits", "schedule.epochs=1", "threads=1", f"out_dir={out_dir}")
+    assert done.returncode == 2 and done.stderr.startswith(f"error: out_dir={out_dir} cannot be used")
+    assert done.stderr.count("\n") == 1
 
 
 def test_help_explains_groups_and_keys():

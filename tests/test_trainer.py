@@ -53,6 +53,7 @@ def test_what_a_run_leaves(tmp_path):
         assert isinstance(saved[key], float)
     assert saved["elbo"] == pytest.approx(saved["data_term"] - saved["kl"])
     assert saved["data_term"] < 0 < saved["kl"] and saved["seed"] == 0 and saved["seconds"] > 0
+    assert not (folder / "checkpoint.pt.new").exists()
     assert set(saved["log_alpha"]) == {"dense1"} and "torch" in saved["versions"] and "commit" in saved
     rows = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
@@ -77,6 +78,33 @@ def test_tensorboard_events(tmp_path):
     assert [e.step for e in events.Scalars("test/acc_k")] == [2, 4, 6, 8]
     plugins = events.PluginTagToContent("hparams") | events.PluginTagToContent("custom_scalars")
     assert any("hparams" in tag for tag in plugins) and any("custom_scalars" in tag for tag in plugins)
+
+
+@pytest.mark.parametrize("step", [1, 5])
+def test_tensorboard_has_every_epoch_once_after_a_resume(tmp_path, monkeypatch, step):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    cfg = small(tmp_path, "checkpoint_every=2")
+
+    def crash(_):
+        raise KeyError
+
+    with monkeypatch.context() as patch:
+        interrupted_at(step, patch, crash)
+        with pytest.raises(KeyError):
+            run(cfg)
+    run(cfg)
+    events = EventAccumulator(str(folder_of(cfg)))
+    events.Reload()
+    assert [e.step for e in events.Scalars("train/elbo")] == [2, 4, 6, 8]
+
+
+def test_a_damaged_metrics_file_is_made_anew(tmp_path):
+    cfg = small(tmp_path)
+    metrics = run(cfg)
+    (folder_of(cfg) / "metrics.json").write_text("")
+    again = run(cfg)
+    assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in metrics.items() if k != "seconds"}
 
 
 def test_evaluation_every_few_epochs_and_always_at_the_end(tmp_path):
@@ -155,7 +183,7 @@ def test_init_from(tmp_path):
     cfg = tiny(tmp_path, "param=weight", f"init_from={folder_of(pretrained)}", "schedule.lr=1e-9")
     run(cfg)
     torch.testing.assert_close(weights(folder_of(cfg))["dense1.mu"], weights(folder_of(pretrained))["dense1.weight"])
-    with pytest.raises(ConfigError, match="does not fit the model"):
+    with pytest.raises(ConfigError, match=r"conv1.weight is \(1, .* there, \(2, .* here"):
         run(tiny(tmp_path, "model.width=0.1", f"init_from={folder_of(pretrained)}"))
 
 
@@ -216,8 +244,19 @@ def test_a_corrupt_checkpoint_falls_back_and_says_so(tmp_path, monkeypatch, capl
     content[len(content) // 2] ^= 0xFF
     (folder / "checkpoint.pt").write_bytes(content)
     run(cut)
-    assert "checkpoint.pt cannot be read" in caplog.text and "trying the one before it" in caplog.text
+    assert "checkpoint.pt cannot be read" in caplog.text and "the one before it is used" in caplog.text
+    assert (folder / "checkpoint.pt.damaged").exists() and checkpoint.read(folder / "checkpoint.previous.pt")
     assert_equal_runs(folder_of(whole), folder)
+
+
+def test_a_crash_between_the_renames_of_a_checkpoint(tmp_path):
+    state = {"model": {}, "config": {}, "step": 1}
+    checkpoint.save(tmp_path, state)
+    checkpoint.save(tmp_path, state | {"step": 2})
+    os.replace(tmp_path / checkpoint.NAME, tmp_path / checkpoint.FRESH)
+    assert checkpoint.exists(tmp_path) and checkpoint.load(tmp_path)["step"] == 2
+    (tmp_path / checkpoint.FRESH).write_bytes(b"junk")
+    assert checkpoint.load(tmp_path)["step"] == 1
 
 
 def test_checkpoints_by_the_clock(tmp_path, monkeypatch):
@@ -253,7 +292,8 @@ def test_resuming_with_another_config_is_refused(tmp_path, monkeypatch):
     folder = folder_of(cfg)
     with pytest.raises(ConfigError, match=r"schedule.lr=0.5 does not fit resume=.*which has schedule.lr=0.001"):
         resumed(folder, ["schedule.lr=0.5"])
-    assert resumed(folder, ["schedule.lr=0.001", "threads=1"]).threads == 1
+    same = resumed(folder, ["schedule.lr=0.001", "threads=1", "param=layer", "eval.every=3"])
+    assert same.threads == 1 and same.eval.every == 3
     text = (folder / ".hydra/config.yaml").read_text()
     (folder / ".hydra/config.yaml").write_text(text.replace("batch_size: 20", "batch_size: 10"))
     with pytest.raises(ConfigError, match=r"does not fit its checkpoint: schedule.batch_size=10 \(the run has 20\)"):
@@ -390,7 +430,8 @@ def test_the_demo_shows_the_whole_transition(tmp_path):
     cfg = composed("experiment=demo", f"out_dir={tmp_path}")
     metrics = run(cfg)
     rows = [json.loads(line) for line in (folder_of(cfg) / "history.jsonl").read_text().splitlines()]
+    rows = [row for row in rows if "acc_k" in row]
     early = [row for row in rows if row["log_alpha"]["dense1"]["mean"] < 2]
     assert max(row["acc_zero_mean_k"] for row in early) < 15 and max(row["acc_det"] for row in early) > 95
     assert metrics["acc_zero_mean_k"] > 95 and metrics["acc_det"] < 15
-    assert min(row["acc_k"] for row in rows[3:]) > 95
+    assert min(row["acc_k"] for row in rows) > 95

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 log = logging.getLogger(__name__)
-NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
+NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.pt.new"
 
 
 class CheckpointError(RuntimeError):
@@ -34,31 +34,30 @@ def save(folder: Path, state: dict) -> None:
     """The last checkpoint becomes the previous one once the new one is safely on disk beside it."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    fresh = folder / f"{NAME}.new"
-    write_atomically(fresh, buffer.getvalue())
+    write_atomically(folder / FRESH, buffer.getvalue())
     if (folder / NAME).exists():
         os.replace(folder / NAME, folder / PREVIOUS)
-    os.replace(fresh, folder / NAME)
+    os.replace(folder / FRESH, folder / NAME)
 
 
 def exists(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (NAME, PREVIOUS))
+    return any((folder / name).exists() for name in (FRESH, NAME, PREVIOUS))
 
 
 def load(folder: Path) -> dict:
-    """The newest checkpoint of a folder that can be read."""
+    """The newest checkpoint of a folder that can be read; a damaged one is put aside and replaces no good one."""
     reasons = []
-    for path in (folder / NAME, folder / PREVIOUS):
+    for path in (folder / FRESH, folder / NAME, folder / PREVIOUS):
         if not path.exists():
             continue
         try:
-            state = read(path)
+            return read(path)
         except CheckpointError as error:
             reasons.append(str(error))
-            log.warning("%s; trying the one before it", error)
-            continue
-        return state
-    raise CheckpointError("; ".join(reasons) or f"{folder} has no {NAME}")
+            log.warning("%s; it is kept as %s.damaged, and the one before it is used", error, path.name)
+            os.replace(path, path.with_name(path.name + ".damaged"))
+    found = "; ".join(reasons) or f"{folder} has no {NAME}"
+    raise CheckpointError(f"{found}: start the run anew in another folder, e.g. with name=NAME")
 
 
 def read(path: Path) -> dict:
@@ -67,6 +66,9 @@ def read(path: Path) -> dict:
         with zipfile.ZipFile(path) as archive:
             if (damaged := archive.testzip()) is not None:
                 raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
-        return torch.load(path, map_location="cpu", weights_only=True)
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or "model" not in state or "config" not in state:
+            raise ValueError("it is not a checkpoint of varnet")
+        return state
     except Exception as error:  # torch.load raises nearly anything for a damaged file
         raise CheckpointError(f"{path} cannot be read ({' '.join(str(error).split())[:200]})") from error

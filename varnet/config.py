@@ -11,14 +11,22 @@ from omegaconf import DictConfig, OmegaConf
 from varnet.schedule import DECAYS
 
 # What may differ between the start of a run and its continuation, and is no part of its identity.
+HARMLESS = ("eval.every",)
 RUNTIME = ("out_dir", "data_dir", "resume", "device", "threads", "checkpoint_every", "checkpoint_minutes", "name")
+
+
+KEYS = (
+    "dataset", "model", "param", "prior", "schedule", "eval", "name", "seed", "out_dir", "data_dir", "resume",
+    "init_from", "device", "threads", "precision", "channels_last", "compile", "deterministic", "checkpoint_every",
+    "checkpoint_minutes",
+)  # fmt: skip
 
 
 class ConfigError(ValueError):
     """One sentence for the user: key, value, remedy."""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -36,8 +44,17 @@ def number(low: float = -math.inf, above: bool = False) -> tuple[Callable[[objec
 
 def one_of(*choices: object) -> tuple[Callable[[object], bool], str]:
     return lambda v: any(v == c and type(v) is type(c) for c in choices), "one of " + ", ".join(
-        _shown(c) for c in choices
+        shown(c) for c in choices
     )
+
+
+def between(low: int, high: int) -> tuple[Callable[[object], bool], str]:
+    return lambda v: whole(low)[0](v) and v <= high, f"a whole number from {low} to {high}"
+
+
+def folder_name(v: object) -> bool:
+    parts = str(v).split("/")
+    return isinstance(v, str) and all(part not in ("", ".", "..") for part in parts)
 
 
 def or_null(check: tuple[Callable[[object], bool], str]) -> tuple[Callable[[object], bool], str]:
@@ -46,8 +63,10 @@ def or_null(check: tuple[Callable[[object], bool], str]) -> tuple[Callable[[obje
 
 SWITCH = one_of(True, False)
 CHECKS = {
-    "seed": whole(0),
-    "threads": or_null(whole(1)),
+    "seed": between(0, 2**31 - 1),
+    "name": (folder_name, "a name of a folder inside out_dir"),
+    "out_dir": (lambda v: isinstance(v, str) and v != "", "the name of a folder"),
+    "threads": or_null(between(1, 1024)),
     "precision": one_of("fp32", "bf16", "fp16"),
     "channels_last": one_of("auto", True, False),
     "compile": SWITCH,
@@ -69,6 +88,7 @@ CHECKS = {
     "schedule.log_alpha.lr_mult": number(0, above=True),
     "schedule.log_alpha.beta2": number(0),
     "param.l2": number(0),
+    "dataset.augment": SWITCH,
     "model.width": number(0, above=True),
     "model.bias": or_null(SWITCH),
     "model.dropout": or_null(SWITCH),
@@ -77,10 +97,16 @@ CHECKS = {
 
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range; what depends on data and model is checked when they are made."""
+    for group in ("dataset", "model", "param", "prior", "schedule", "eval"):
+        if not isinstance(cfg.get(group), DictConfig):
+            raise ConfigError(f"{group}={shown(cfg.get(group))} does not do: python train.py --help lists the choices")
+    for key in cfg:
+        if key not in KEYS:
+            raise ConfigError(f"{key}={shown(cfg[key])}: there is no key {key}; python train.py --help lists the keys")
     for key, (fits, wanted) in CHECKS.items():
         value = OmegaConf.select(cfg, key)
         if not fits(value):
-            raise ConfigError(f"{key}={_shown(value)} does not do: use {wanted}")
+            raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
     schedule = cfg.schedule
     if schedule.beta_until < schedule.beta_from:
         raise ConfigError(
@@ -93,9 +119,13 @@ def check(cfg: DictConfig) -> None:
 
 def identity(cfg: DictConfig) -> dict:
     """The resolved configuration without what does not change the result."""
-    plain = OmegaConf.to_container(cfg, resolve=True)
-    plain["eval"] = {key: value for key, value in plain["eval"].items() if key not in ("every", "max_batch")}
-    return {key: value for key, value in plain.items() if key not in RUNTIME}
+    values = plain(cfg)
+    values["eval"] = {key: value for key, value in values["eval"].items() if f"eval.{key}" not in HARMLESS}
+    return {key: value for key, value in values.items() if key not in RUNTIME}
+
+
+def plain(cfg: DictConfig) -> dict:
+    return OmegaConf.to_container(cfg, resolve=True)
 
 
 def digest(cfg: DictConfig) -> str:
@@ -110,7 +140,7 @@ def differences(mine: dict, saved: dict, prefix: str = "") -> list[str]:
         if isinstance(a, dict) and isinstance(b, dict):
             lines += differences(a, b, f"{prefix}{key}.")
         elif a != b:
-            lines.append(f"{prefix}{key}={_shown(a)} (the run has {_shown(b)})")
+            lines.append(f"{prefix}{key}={shown(a)} (the run has {shown(b)})")
     return lines
 
 
@@ -131,4 +161,7 @@ def explain(error: Exception, overrides: list[str]) -> str:
         key = lines[0].split("'")[1]
         given = next((o for o in overrides if o.lstrip("+~").startswith(key)), key)
         return f"{given}: there is no key {key}; python train.py --help lists the keys"
+    if "Config group override must be" in lines[0]:
+        given = next((o for o in overrides if o.endswith(("=null", "="))), "this")
+        return f"{given} does not do: a group takes one of its choices; python train.py --help lists them"
     return " ".join(line for line in lines if not line.startswith("See http"))

@@ -4,6 +4,8 @@ import ctypes
 
 import torch
 
+from varnet.config import ConfigError
+
 DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
@@ -13,12 +15,17 @@ def find(device: str = "auto") -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu")
     kind = str(device).split(":")[0]
     if kind not in DEVICES:
-        raise ValueError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N")
+        raise ConfigError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N")
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not _mps()):
-        raise ValueError(f"device={device!r} is not on this machine: use device=auto or device=cpu")
-    found = torch.device(device)
+        raise ConfigError(f"device={device!r} is not on this machine: use device=auto or device=cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise ConfigError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N") from error
+    if kind != "cuda" and found.index:
+        raise ConfigError(f"device={device!r} is not on this machine: use device={kind}")
     if kind == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device={device!r} is not on this machine, which has {torch.cuda.device_count()} GPUs")
+        raise ConfigError(f"device={device!r} is not on this machine, which has {torch.cuda.device_count()} GPUs")
     return found
 
 

@@ -27,7 +27,7 @@ def weights_summary(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
     kl, summary, values = {}, {}, {}
     with torch.no_grad():
         for name, layer in layers_of(model).items():
-            kl[name] = float(layer.kl())
+            kl[name] = float(layer.kl())  # prior=student, estimator=mc: one sample
             log_alpha = layer.param.log_alpha_of(layer).float().flatten().cpu()
             if torch.isfinite(log_alpha).all():  # infinite for zero_mean
                 values[name] = log_alpha
@@ -46,7 +46,8 @@ class Logger:
 
         self.folder = folder
         self.history = self._kept(epochs)
-        self.writer = SummaryWriter(str(folder), purge_step=step if step else None)
+        again = any(folder.glob("events.out.tfevents.*"))  # what was logged after the checkpoint is logged anew
+        self.writer = SummaryWriter(str(folder), purge_step=step + 1 if again else None)
         self.writer.add_custom_scalars(
             {
                 "phase transition": {

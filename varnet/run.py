@@ -14,19 +14,24 @@ from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from varnet import checkpoint, models
-from varnet.config import RUNTIME, ConfigError, differences, digest
-from varnet.data import Dataset, load
-from varnet.data.errors import DataError
+from varnet.config import HARMLESS, RUNTIME, ConfigError, differences, digest, plain, shown
+from varnet.data import DataError, Dataset, load
 
 CONFIG, METRICS, HISTORY = ".hydra/config.yaml", "metrics.json", "history.jsonl"
 
 
 def load_data(cfg: DictConfig) -> Dataset:
     """The dataset of a run; digits come in the size that the model takes."""
-    options = OmegaConf.to_container(cfg.dataset, resolve=True)
+    options = plain(cfg.dataset)
+    if cfg.model.name not in models.NETWORKS:
+        raise ConfigError(f"model.name={cfg.model.name} is not known: choose one of {', '.join(models.NETWORKS)}")
     if options["name"] == "digits" and models.NETWORKS[cfg.model.name].image == 32:
         options["size"], options["channels"] = options["size"] or 32, options["channels"] or 3
-    data = load(**options, data_dir=cfg.data_dir)
+    try:
+        data = load(**options, data_dir=cfg.data_dir)
+    except DataError as error:
+        keys = ("labels=", "train_size=", "test_size=", "validation_size=", "seed=", "size=", "channels=", "augment=")
+        raise ConfigError(f"dataset.{error}" if str(error).startswith(keys) else str(error)) from error
     size = cfg.schedule.batch_size
     if size is not None and size > len(data.train_y):
         raise ConfigError(
@@ -38,30 +43,39 @@ def load_data(cfg: DictConfig) -> Dataset:
 
 def build_model(cfg: DictConfig, data: Dataset) -> nn.Sequential:
     """The network of a run; errors name the configuration's keys."""
-    param = OmegaConf.to_container(cfg.param, resolve=True)
-    prior = OmegaConf.to_container(cfg.prior, resolve=True)
-    network = OmegaConf.to_container(cfg.model, resolve=True)
+    param, prior, network = plain(cfg.param), plain(cfg.prior), plain(cfg.model)
     param.pop("l2")
     name, layers = param.pop("name"), param.pop("layers")
+    if name in ("dropout", "deterministic") and layers not in (None, "none", []):
+        raise ConfigError(
+            f"param.layers={layers} has no meaning for param={name}, which has no random weights: leave it out"
+        )
+    if name not in ("dropout", "deterministic") and layers in ("none", []):
+        raise ConfigError(f"param.layers={layers} leaves no layer random: use param=deterministic")
     if name == "dropout":
         name, layers, network["dropout"] = "deterministic", "none", True
     options = {key: value for key, value in (param | prior).items() if key != "name" and value is not None}
     if param["clip"] is None:
         options["clip"] = None
     try:
-        return models.build(
+        model = models.build(
             network.pop("name"), data.in_shape, data.classes, **network,
             layers=layers, param=name, prior=prior["name"], **options,
         )  # fmt: skip
     except ValueError as error:
         raise ConfigError(_with_key(str(error))) from error
+    except (RuntimeError, MemoryError) as error:
+        raise ConfigError(f"model.width={cfg.model.width} gives a network that does not fit in memory") from error
+    if cfg.schedule.batch_size == 1 and any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in model):
+        raise ConfigError("schedule.batch_size=1 is too small for batch norm: use 2 or more, or model.batch_norm=false")
+    return model
 
 
 def _with_key(message: str) -> str:
     """`width=-1 ...` -> `model.width=-1 ...`"""
     keys = {"width": "model", "sizes": "model", "activation": "model", "batch_norm": "model", "layers": "param"}
     keys |= dict.fromkeys(("log_alpha", "log_sigma", "clip", "learn", "noise"), "param")
-    keys |= dict.fromkeys(("estimator", "nu", "scale"), "prior")
+    keys |= dict.fromkeys(("estimator", "nu", "scale", "learn_scale"), "prior")
     key = message.replace(":", "=").split("=")[0]
     return f"{keys[key]}.{message}" if key in keys else message
 
@@ -70,24 +84,27 @@ def folder_of(cfg: DictConfig) -> Path:
     return Path(cfg.out_dir) / str(cfg.name) / f"seed{cfg.seed}-{digest(cfg)}"
 
 
-def is_finished(folder: Path) -> bool:
-    return (folder / METRICS).exists()
+def finished(folder: Path) -> dict | None:
+    """The metrics of a finished run; a file that cannot be read is made anew from the checkpoint."""
+    try:
+        metrics = json.loads((folder / METRICS).read_text())
+    except (OSError, ValueError):
+        return None
+    return metrics if isinstance(metrics, dict) and "acc_k" in metrics else None
 
 
 @contextlib.contextmanager
 def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
     """The folder of a run, with its configuration in it, for this process alone."""
-    try:
-        (folder / ".hydra").mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
-            saved = OmegaConf.to_yaml(cfg, resolve=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_locked(folder))
             if not (folder / CONFIG).exists():
-                checkpoint.write_atomically(folder / CONFIG, saved.encode())
-            yield folder
-    except PermissionError as error:
-        raise ConfigError(
-            f"out_dir={cfg.out_dir} cannot be written to ({error.strerror}): use another folder"
-        ) from error
+                checkpoint.write_atomically(folder / CONFIG, OmegaConf.to_yaml(cfg, resolve=True).encode())
+        except OSError as error:
+            raise ConfigError(f"out_dir={cfg.out_dir} cannot be used ({error.strerror}): use another folder") from error
+        yield folder
 
 
 @contextlib.contextmanager
@@ -124,12 +141,13 @@ def resumed(folder: Path, overrides: list[str]) -> DictConfig:
     cfg = saved_config(folder)
     for override in overrides:
         key, _, value = override.partition("=")
-        value = OmegaConf.create([OmegaConf.from_dotlist([f"x={value}"]).x])[0]
-        if key.split(".")[0] in RUNTIME:
+        value = OmegaConf.from_dotlist([f"x={value}"]).x
+        mine = OmegaConf.select(cfg, key)
+        if key in RUNTIME or key in HARMLESS:
             OmegaConf.update(cfg, key, value)
-        elif OmegaConf.select(cfg, key) != value:
+        elif (mine.get("name") if isinstance(mine, DictConfig) else mine) != value:
             raise ConfigError(
-                f"{override} does not fit resume={folder}, which has {key}={OmegaConf.select(cfg, key)}: leave it out, "
+                f"{override} does not fit resume={folder}, which has {key}={shown(mine)}: leave it out, "
                 "or start a new run"
             )
     return cfg
@@ -157,11 +175,16 @@ def initialise_from(model: nn.Module, path: Path) -> None:
             leaf, (leaf,)
         )
         values = [state[f"{stem}.{n}"] for n in names if f"{stem}.{n}" in state]
-        if values and values[0].shape == tensor.shape:
+        if values and values[0].shape != tensor.shape:
+            shapes = f"{tuple(values[0].shape)} there, {tuple(tensor.shape)} here"
+            raise ConfigError(f"init_from={path} does not fit the model: {key} is {shapes}; use the same model options")
+        if values:
             found[key] = values[0]
     missing = [k for k in own if k not in found and k.rpartition(".")[2] in ("mu", "weight", "bias", "running_mean")]
     if missing:
-        raise ConfigError(f"init_from={path} does not fit the model: nothing there for {', '.join(missing[:3])}")
+        raise ConfigError(
+            f"init_from={path} does not fit the model: it has no {', '.join(missing[:3])}; use the same model"
+        )
     model.load_state_dict(own | found)
 
 
@@ -187,10 +210,3 @@ def commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip() or None
-
-
-def read_metrics(folder: Path) -> dict:
-    return json.loads((folder / METRICS).read_text())
-
-
-__all__ = ["ConfigError", "DataError", "build_model", "folder_of", "load_data", "opened", "provenance", "resumed"]

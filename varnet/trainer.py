@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from varnet import checkpoint, evaluation, plots
@@ -49,14 +49,14 @@ class Trainer:
         schedule = {k: v for k, v in cfg.schedule.items() if k not in ("batch_size", "log_alpha")}
         self.schedule = Schedule(steps_per_epoch=len(self.loader), **schedule)
         self.optimizer = make_optimizer(self.model, cfg)
-        self.scaler = torch.amp.GradScaler(device.type, enabled=cfg.precision == "fp16")
+        # The loss is N times a mean: a scale of 65536 / N leaves the gradients where float16 wants them.
+        scale = 65536.0 / len(data.train_y)
+        self.scaler = torch.amp.GradScaler(device.type, init_scale=scale, enabled=cfg.precision == "fp16")
         self.penalised = [p for n, p in self.model.named_parameters() if p.dim() > 1 and n.endswith("weight")]
         self.epoch = self.step = 0
-        self.seconds, self.sums, self.first_bad = (
-            0.0,
-            torch.zeros(3, device=device),
-            torch.full((), math.inf, device=device),
-        )
+        self.seconds = 0.0  # of training in this epoch
+        self.sums = torch.zeros(3, device=device)  # over this epoch: cross-entropy, correct, KL
+        self.first_bad = torch.full((), math.inf, device=device)  # step at which the loss was not finite
         self.batch: Tensor | None = None  # the last inputs, to look for a fault with
         self.save_by = self._next_save()
         self.logger: Logger | None = None
@@ -71,7 +71,7 @@ class Trainer:
         self.batch = x
         self._set_rates()
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(self.device.type, _dtype(self.cfg), enabled=self.cfg.precision != "fp32"):
+        with self._autocast():
             logits = self.forward(x)
         data_loss, divergence = F.cross_entropy(logits.float(), y), kl(self.model)
         loss = len(self.data.train_y) * data_loss + self.schedule.beta_at(self.step) * divergence
@@ -83,6 +83,10 @@ class Trainer:
             self.sums += torch.stack([data_loss * len(y), correct, divergence * len(y)])
             self.first_bad = torch.where(torch.isfinite(loss), self.first_bad, self.first_bad.clamp_max(self.step))
         self.step += 1
+
+    def _autocast(self) -> torch.autocast:
+        dtype = torch.float16 if self.cfg.precision == "fp16" else torch.bfloat16
+        return torch.autocast(self.device.type, dtype, enabled=self.cfg.precision != "fp32")
 
     def _set_rates(self) -> None:
         lr = self.schedule.lr_at(self.step)
@@ -108,9 +112,12 @@ class Trainer:
             with Progress(self.schedule.epochs, self.epoch) as progress:
                 while self.epoch < self.schedule.epochs:
                     self._run_epoch(progress)
-            return self.logger.history[-1]
         finally:
             restore()
+        if self.signal is not None:  # it came with the last evaluation; all is saved
+            raise Interrupted(self.signal)
+        history = self.logger.history
+        return history[-1] if history else self._row()[0] | self.evaluate()
 
     def _run_epoch(self, progress: Progress) -> None:
         self.model.train()
@@ -219,10 +226,15 @@ class Trainer:
         step = float(self.first_bad)
         if math.isinf(step):
             return
+        remedies = [f"lower schedule.lr={self.cfg.schedule.lr}"]
+        if len(self.optimizer.param_groups) > 1:
+            remedies.append(f"schedule.log_alpha.lr_mult={self.cfg.schedule.log_alpha.lr_mult}")
+        if self.cfg.precision != "fp32":
+            remedies.append("use precision=fp32")
+        kept = "the last good checkpoint is kept" if checkpoint.exists(self.folder) else "no checkpoint was written yet"
         raise Diverged(
             f"the loss is not finite at step {int(step)} (epoch {int(step) // len(self.loader) + 1}), "
-            f"{self._culprit()}; lower schedule.lr={self.cfg.schedule.lr} or schedule.log_alpha.lr_mult="
-            f"{self.cfg.schedule.log_alpha.lr_mult}, or use precision=fp32, and start again"
+            f"{self._culprit()}: {' or '.join(remedies)}; {kept}"
         )
 
     @torch.no_grad()
@@ -238,7 +250,8 @@ class Trainer:
             )
             for name, module in self.model.named_children()
         ]
-        self.model(self.batch)
+        with self._autocast():
+            self.model(self.batch)
         for hook in hooks:
             hook.remove()
         faults += [n for n, m in self.model.named_modules() if isinstance(m, Variational) and not m.kl().isfinite()]
@@ -281,11 +294,3 @@ def set_rng_state(state: dict) -> None:
         torch.cuda.set_rng_state_all(state["cuda"])
     if "mps" in state and torch.backends.mps.is_available():
         torch.mps.set_rng_state(state["mps"])
-
-
-def _dtype(cfg: DictConfig) -> torch.dtype:
-    return {"fp32": torch.bfloat16, "bf16": torch.bfloat16, "fp16": torch.float16}[cfg.precision]
-
-
-def plain(cfg: DictConfig) -> dict:
-    return OmegaConf.to_container(cfg, resolve=True)
