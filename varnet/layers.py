@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from varnet import local
 from varnet import param as params
 from varnet import prior as priors
+from varnet.checks import choice
 from varnet.names import select
 
 
@@ -278,8 +279,8 @@ def set_mode(model: nn.Module, mode: str, sampling: str = "local") -> nn.Module:
 
 
 def _state(mode: str, sampling: str) -> State:
-    params._choice("mode", mode, MODES)
-    params._choice("sampling", sampling, ("local", "weights"))
+    choice("mode", mode, MODES)
+    choice("sampling", sampling, ("local", "weights"))
     state = MODES[mode]
     return state._replace(sampling=sampling) if state.sampling == "local" else state
 

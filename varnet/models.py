@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from varnet.checks import choice, number
 from varnet.convert import variational
-from varnet.param import _choice, _number
 
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU}
 
@@ -151,11 +151,11 @@ def build(
     `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
     follows; `sizes` are the hidden layers of `fc`; `options` go to varnet.convert.variational.
     """
-    _choice("model", name, NETWORKS)
-    _choice("activation", activation, ACTIVATIONS)
+    choice("model", name, NETWORKS)
+    choice("activation", activation, ACTIVATIONS)
     network = NETWORKS[name]
     in_shape = _checked_input(name, network, in_shape)
-    if _number("width", width) <= 0:
+    if number("width", width) <= 0:
         raise ValueError(f"width={width!r} must be above 0; 1 is the published network")
     if isinstance(classes, bool) or not isinstance(classes, numbers.Integral) or classes < 2:
         raise ValueError(f"classes={classes!r} must be a whole number from 2")

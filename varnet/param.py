@@ -6,11 +6,12 @@ layer and a prior know of it, so that parameterization, noise family, prior and 
 """
 
 import math
-import numbers
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from varnet.checks import choice, interval, number
 
 NOISES = ("gaussian", "bernoulli", "uniform")
 
@@ -30,19 +31,19 @@ class Parameterization:
     deterministic = False  # Var w = 0, so that a layer may leave out the noise
 
     def __post_init__(self):
-        _choice("noise", self.noise, NOISES)
-        _choice("learn", self.learn, ("sigma", "log_sigma"))
+        choice("noise", self.noise, NOISES)
+        choice("learn", self.learn, ("sigma", "log_sigma"))
         if self.noise != "gaussian" and not self.zero_mean:
             raise ValueError(
                 f"noise={self.noise} needs weights of mean zero, but param={self.name} learns a mean: "
                 "use param=zero_mean, or noise=gaussian"
             )
         if self.clip is not None:
-            object.__setattr__(self, "clip", _range("clip", self.clip))
+            object.__setattr__(self, "clip", interval("clip", self.clip))
         for key in ("log_alpha", "log_sigma"):
             value = getattr(self, key)
             if value is not None and not isinstance(value, Tensor):
-                object.__setattr__(self, key, _number(key, value))
+                object.__setattr__(self, key, number(key, value))
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         """What a layer with this (trained or freshly drawn) weight learns; nn.Parameter unless it stays fixed."""
@@ -233,7 +234,7 @@ def make(param: "str | Parameterization", **options) -> Parameterization:
                 f"{', '.join(options)}: give options with a name such as param='layer', not with an object"
             )
         return param
-    _choice("param", param, PARAMS)
+    choice("param", param, PARAMS)
     return PARAMS[param](**options)
 
 
@@ -254,24 +255,3 @@ def as_parameter(weight: Tensor) -> nn.Parameter:
 def log_square(x: Tensor) -> Tensor:
     """log x^2, finite and with gradient 0 where x^2 underflows."""
     return x.square().clamp_min(torch.finfo(x.dtype).tiny).log()
-
-
-def _choice(key: str, value: object, choices) -> None:
-    if value not in tuple(choices):
-        raise ValueError(f"{key}={value!r} is not known; choose one of: {', '.join(map(str, choices))}")
-
-
-def _number(key: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise ValueError(f"{key}={value!r} is not a finite number")
-    return float(value)
-
-
-def _range(key: str, value: object) -> tuple[float, float]:
-    try:
-        low, high = (_number(key, v) for v in value)
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if low >= high:
-        raise ValueError(f"{key}={value!r} is not a range; give two numbers, the smaller first, or null for none")
-    return low, high

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from varnet.param import Parameterization, _choice, _number
+from varnet.checks import choice, number
+from varnet.param import Parameterization
 
 EULER = 0.5772156649015329
 C = (EULER + math.log(2)) / 2  # -E log|eps|, so that KL -> 0 as alpha -> infinity
@@ -94,11 +95,11 @@ class Prior:
     learn_scale: bool = False  # gaussian: learn one scale per layer (empirical Bayes), called log_scale in the layer
 
     def __post_init__(self):
-        _choice("prior", self.name, PRIORS)
-        _choice("estimator", self.estimator, ESTIMATORS)
-        _choice("learn_scale", self.learn_scale, (True, False))
+        choice("prior", self.name, PRIORS)
+        choice("estimator", self.estimator, ESTIMATORS)
+        choice("learn_scale", self.learn_scale, (True, False))
         for key in ("nu", "scale"):
-            if _number(key, getattr(self, key)) <= 0:
+            if number(key, getattr(self, key)) <= 0:
                 raise ValueError(f"{key}={getattr(self, key)!r} must be above 0")
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
