@@ -48,7 +48,7 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
     with runs.opened(folder, cfg):
         trainer = Trainer(cfg, model, data, where, folder)
         if checkpoint.exists(folder):
-            trainer.load_state_dict(checkpoint.load(folder))
+            trainer.load_state_dict(checkpoint.load(folder, put_aside=True))
             log.info("%s: going on after epoch %d, step %d", folder, trainer.epoch, trainer.step)
         with Logger(folder, trainer.epoch, trainer.step) as trainer.logger:
             return finish(trainer, trainer.fit())

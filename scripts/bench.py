@@ -8,7 +8,6 @@ slows all of them alike.
 import argparse
 import importlib
 import json
-import os
 import statistics
 import sys
 import time
@@ -44,12 +43,6 @@ def show(title: str, rows: list[dict]) -> None:
     Console(width=None if sys.stdout.isatty() else 120).print(table)
 
 
-def write_json(path: Path, content: object) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=2) + "\n")
-    os.replace(part, path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suite", choices=SUITES)
@@ -64,6 +57,7 @@ def main() -> None:
 
     import torch
 
+    from varnet.checkpoint import write_atomically
     from varnet.device import tune_cpu
 
     tune_cpu(args.threads)
@@ -73,7 +67,8 @@ def main() -> None:
         title = args.suite if name == "rows" else f"{args.suite}, {name}"
         show(f"{title}: {args.threads} thread(s), torch {torch.__version__}", rows)
     if args.json:
-        write_json(args.json, {"suite": args.suite, "threads": args.threads, "torch": torch.__version__, **tables})
+        content = {"suite": args.suite, "threads": args.threads, "torch": torch.__version__, **tables}
+        write_atomically(args.json, (json.dumps(content, indent=2) + "\n").encode())
 
 
 if __name__ == "__main__":

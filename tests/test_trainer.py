@@ -257,6 +257,7 @@ def test_a_crash_between_the_renames_of_a_checkpoint(tmp_path):
     assert checkpoint.exists(tmp_path) and checkpoint.load(tmp_path)["step"] == 2
     (tmp_path / checkpoint.FRESH).write_bytes(b"junk")
     assert checkpoint.load(tmp_path)["step"] == 1
+    assert (tmp_path / checkpoint.FRESH).exists()  # only the run that owns the folder touches its files
 
 
 def test_checkpoints_by_the_clock(tmp_path, monkeypatch):

@@ -44,8 +44,9 @@ def exists(folder: Path) -> bool:
     return any((folder / name).exists() for name in (FRESH, NAME, PREVIOUS))
 
 
-def load(folder: Path) -> dict:
-    """The newest checkpoint of a folder that can be read; a damaged one is put aside and replaces no good one."""
+def load(folder: Path, put_aside: bool = False) -> dict:
+    """The newest checkpoint of a folder that can be read. The run that owns the folder puts damaged ones aside, so that
+    they replace no good one when it saves."""
     reasons = []
     for path in (folder / FRESH, folder / NAME, folder / PREVIOUS):
         if not path.exists():
@@ -54,8 +55,9 @@ def load(folder: Path) -> dict:
             return read(path)
         except CheckpointError as error:
             reasons.append(str(error))
-            log.warning("%s; it is kept as %s.damaged, and the one before it is used", error, path.name)
-            os.replace(path, path.with_name(path.name + ".damaged"))
+            log.warning("%s; the one before it is used", error)
+            if put_aside:
+                os.replace(path, path.with_name(path.name + ".damaged"))
     found = "; ".join(reasons) or f"{folder} has no {NAME}"
     raise CheckpointError(f"{found}: start the run anew in another folder, e.g. with name=NAME")
 

@@ -5,6 +5,7 @@ often does not change a training run.
 """
 
 import contextlib
+import math
 from collections.abc import Callable, Iterable, Iterator
 
 import torch
@@ -70,7 +71,7 @@ def _log_likelihood(log_probs: Tensor, y: Tensor) -> Tensor:
 
 def average_probs(log_probs: list[Tensor]) -> Tensor:
     """log of the mean of the predicted probabilities. Eq. (2)"""
-    return torch.logsumexp(torch.stack(log_probs), 0) - torch.log(torch.tensor(float(len(log_probs))))
+    return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(log_probs))
 
 
 def sampled_log_probs(model: nn.Module, x: Tensor, samples: int) -> list[Tensor]:

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
@@ -19,7 +18,7 @@ from varnet.config import identity
 from varnet.data import Dataset
 from varnet.layers import Variational
 from varnet.logger import Logger, Progress, weights_summary
-from varnet.objective import kl
+from varnet.objective import kl, terms
 from varnet.run import check_fits
 from varnet.schedule import Schedule
 
@@ -73,7 +72,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         with self._autocast():
             logits = self.forward(x)
-        data_loss, divergence = F.cross_entropy(logits.float(), y), kl(self.model)
+        data_loss, divergence = terms(self.model, logits, y)
         loss = len(self.data.train_y) * data_loss + self.schedule.beta_at(self.step) * divergence
         if self.cfg.param.l2:
             loss = loss + len(self.data.train_y) * self.cfg.param.l2 / 2 * sum(p.square().sum() for p in self.penalised)
