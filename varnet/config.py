@@ -118,10 +118,15 @@ def check(cfg: DictConfig) -> None:
 
 
 def identity(cfg: DictConfig) -> dict:
-    """The resolved configuration without what does not change the result."""
+    """The resolved configuration without what does not change the result, and without nulls: a new option whose
+    default is null leaves the identity of earlier runs as it was."""
     values = plain(cfg)
     values["eval"] = {key: value for key, value in values["eval"].items() if f"eval.{key}" not in HARMLESS}
-    return {key: value for key, value in values.items() if key not in RUNTIME}
+    return without_nulls({key: value for key, value in values.items() if key not in RUNTIME})
+
+
+def without_nulls(values: dict) -> dict:
+    return {k: without_nulls(v) if isinstance(v, dict) else v for k, v in values.items() if v is not None}
 
 
 def plain(cfg: DictConfig) -> dict:
