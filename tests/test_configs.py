@@ -180,6 +180,7 @@ def test_the_saved_config_is_the_resolved_one(tmp_path):
 
 def test_a_new_option_with_the_default_null_does_not_change_a_runs_identity():
     cfg = composed()
+    OmegaConf.set_struct(cfg, False)
     more = OmegaConf.merge(cfg, {"param": {"new_option": None}})
     assert config.digest(more) == config.digest(cfg)
     assert config.digest(OmegaConf.merge(cfg, {"param": {"new_option": 1}})) != config.digest(cfg)
