@@ -37,6 +37,7 @@ bench: $(READY)  ## measure speed as ratios within one run
 	$(BIN)/python scripts/bench.py layers
 	$(BIN)/python scripts/bench.py data
 	$(BIN)/python scripts/bench.py step
+	$(BIN)/python scripts/bench.py evaluation
 
 clean:  ## remove .venv (runs and data stay)
 	rm -rf .venv

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-SUITES = ("layers", "data", "step")
+SUITES = ("layers", "data", "step", "evaluation")
 
 
 def interleaved(cases: dict[str, Callable[[], object]], repeats: int, warmup: int = 3) -> dict[str, float]:
@@ -48,12 +48,14 @@ def main() -> None:
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--json", type=Path, help="write the rows to this file as well")
     parser.add_argument("--repeats", type=int, help="rounds; the default is the suite's own")
+    parser.add_argument("--figure", type=Path, help="evaluation: draw the growth with K into this file")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
     args = parser.parse_args()
     if args.threads < 1 or (args.repeats is not None and args.repeats < 1):
         parser.error("--threads and --repeats take whole numbers from 1")
-    if args.json and not args.json.resolve().parent.is_dir():
-        parser.error(f"--json {args.json}: its folder does not exist")
+    for key in ("json", "figure"):
+        if (path := getattr(args, key)) and not path.resolve().parent.is_dir():
+            parser.error(f"--{key} {path}: its folder does not exist")
 
     import torch
 

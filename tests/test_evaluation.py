@@ -4,11 +4,20 @@ import math
 
 import pytest
 import torch
-from statistics_helper import assert_same_mean
+from statistics_helper import assert_mean, assert_same_mean
 from torch import nn
 
-from varnet import predicting
-from varnet.evaluation import average_probs, data_term, evaluate, is_stochastic, isolated, sampled_log_probs
+from varnet import predicting, resample
+from varnet.evaluation import (
+    average_probs,
+    batch_size,
+    data_term,
+    evaluate,
+    is_stochastic,
+    isolated,
+    predict,
+    weight_samples,
+)  # fmt: skip
 from varnet.layers import Linear
 from varnet.models import build
 
@@ -22,24 +31,64 @@ def network(**options) -> nn.Sequential:
     return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), Linear(8, 5, **options), nn.Tanh(), nn.Linear(5, 3))
 
 
-@pytest.mark.parametrize(
-    "options", [{"log_alpha": 1.0}, {"param": "zero_mean"}, {"param": "zero_mean", "noise": "uniform"}]
-)
-@pytest.mark.parametrize("mode", ["sample", "zero_mean", "permuted"])
-def test_a_shared_prefix_changes_nothing_in_distribution(options, mode):
-    model, x = network(**options), torch.randn(2, 6)
-    with torch.no_grad(), predicting(model, mode):
-        fast = torch.stack(sampled_log_probs(model, x, 4000)).exp()
-        slow = torch.stack([model(x).softmax(1) for _ in range(4000)])
-    assert_same_mean(fast, slow)
-    assert_same_mean(fast.square(), slow.square())
+def reference(model: nn.Module, x: torch.Tensor, samples: int) -> torch.Tensor:
+    """The plain loop."""
+    return torch.stack([model(x).softmax(1) for _ in range(samples)])
 
 
-def test_dropout_before_the_variational_layer_is_not_shared():
-    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), Linear(8, 3, log_alpha=-20.0))
-    with torch.no_grad(), predicting(model, "sample"):
-        a, b = sampled_log_probs(model, torch.randn(4, 6), 2)
-    assert (a - b).abs().max() > 1e-2
+@pytest.mark.parametrize("options", [{"log_alpha": 1.0}, {"param": "zero_mean", "noise": "uniform"}])
+@pytest.mark.parametrize("mode", ["sample", "zero_mean", "deterministic"])
+def test_predictions_are_those_of_the_plain_loop(options, mode):
+    model, data = network(**options), batches()
+    got = predict(model, data, mode, samples=5, seed=3)
+    with isolated(3), torch.no_grad(), predicting(model, mode):
+        probs = torch.cat([reference(model, x, 5) for x, _ in data], 1)
+    torch.testing.assert_close(got.log_probs.exp(), probs.mean(0))
+    torch.testing.assert_close(got.first.exp(), probs[0])
+    torch.testing.assert_close(got.expected_entropy, -(probs * probs.log()).sum(2).mean(0))
+    assert torch.equal(got.y, torch.cat([y for _, y in data]))
+
+
+def test_permuted_sigma_keeps_one_permutation_over_the_batches_and_acts_on_chosen_layers():
+    model, data = nn.Sequential(Linear(6, 5, log_alpha=2.0), nn.Tanh(), Linear(5, 3, log_alpha=2.0)), batches()
+    got = predict(model, data, "permuted", samples=3, seed=1, layers=["0"])
+    with isolated(1), torch.no_grad(), predicting(model, "permuted", ["0"]):
+        assert model[0].permutation is not None and model[2].permutation is None
+        probs = torch.cat([reference(model, x, 3) for x, _ in data], 1)
+    torch.testing.assert_close(got.log_probs.exp(), probs.mean(0))
+
+
+def test_a_weight_sample_is_one_draw_for_the_whole_set():
+    torch.manual_seed(0)
+    model, (x, y) = network(log_alpha=2.0), batches()[0]
+    whole = weight_samples(model, [(x, y)], draws=6, seed=4)
+    parts = weight_samples(model, [(x[:7], y[:7]), (x[7:], y[7:])], draws=6, seed=4)
+    assert torch.equal(whole.accuracy, parts.accuracy)
+    torch.testing.assert_close(whole.average.log_probs, parts.average.log_probs)
+    assert whole.accuracy.unique().numel() > 1, "the draws are all the same"
+
+
+def test_weight_samples_have_the_accuracy_of_weight_samples():
+    torch.manual_seed(0)
+    model, data = network(log_alpha=2.0), batches(400)
+    fast = weight_samples(model, data, draws=300).accuracy
+    slow = []
+    with torch.no_grad(), predicting(model, "weights"):
+        for _ in range(300):
+            resample(model)
+            slow.append(sum((model(x).argmax(1) == y).sum() for x, y in data) / 4)
+    assert_same_mean(fast, torch.stack(slow))
+    assert_same_mean((fast - fast.mean()).square(), (torch.stack(slow) - torch.stack(slow).mean()).square())
+
+
+def test_no_batches_is_an_error():
+    with pytest.raises(ValueError, match="no batches"):
+        predict(network(), [])
+
+
+def test_the_batch_fits_the_device_and_the_limit():
+    assert batch_size(torch.device("cpu"), 500) == (200, None) and batch_size(torch.device("cpu"), 50) == (50, None)
+    assert batch_size(torch.device("cuda"), 500) == (500, 500)
 
 
 def test_without_noise_all_modes_agree():
@@ -90,9 +139,11 @@ def test_data_term_is_the_mean_over_samples():
     x, y = torch.randn(10, 6), torch.randint(3, (10,))
     with torch.no_grad():
         samples = torch.stack([-nn.functional.cross_entropy(model(x), y, reduction="sum") for _ in range(3000)])
-    estimates = torch.tensor([data_term(model, [(x, y)], samples=10, seed=s) for s in range(300)])
+    found = [data_term(model, [(x, y)], samples=10, seed=s) for s in range(300)]
+    estimates, errors = (torch.tensor(values) for values in zip(*found, strict=True))
     assert_same_mean(estimates, samples)
-    assert estimates.var() < samples.var()
+    assert_mean(errors.square(), float(samples.var() / 10))  # the standard error is the right one
+    assert data_term(model, [(x, y)], samples=1, seed=0)[1] is None
 
 
 def test_lenet_modes_have_the_names_of_the_metrics():

@@ -1,4 +1,4 @@
-"""Predictions and their numbers: deterministic, one sample, K samples, zero-mean with K samples (section 6.1).
+"""Predictions of a whole set in every mode, apart from their metrics (section 6.1; varnet.metrics has the numbers).
 
 All with batch norm in evaluation mode. Noise comes from a generator state of its own, so that evaluating more or less
 often does not change a training run.
@@ -6,67 +6,95 @@ often does not change a training run.
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from varnet import local
-from varnet.layers import Variational, layers_of, predicting
+from varnet import metrics
+from varnet.layers import Variational, layers_of, predicting, resample
+from varnet.objective import kl
+from varnet.sampling import Sampler
 
 Batches = Iterable[tuple[Tensor, Tensor]]
+CPU_ROWS = 200  # images at once on a CPU: what its caches hold is faster than more
 
 
-def evaluate(model: nn.Module, batches: Batches, samples: int, seed: int) -> dict[str, float | None]:
-    """Test accuracy in % and negative log-likelihood per object of every mode; None where a mode has no meaning."""
-    found = layers_of(model).values()
-    with isolated(seed), torch.no_grad():
-        det = _score(model, batches, "deterministic", 1)
-        sampled = _score(model, batches, "sample", samples) if is_stochastic(model) else det
-        if not found:
-            zero_mean = {"acc_k": None, "nll_k": None}
-        elif all(layer.param.zero_mean for layer in found):
-            zero_mean = sampled
-        else:
-            zero_mean = _score(model, batches, "zero_mean", samples)
-    return {
-        "acc_det": det["acc_k"], "acc_1": sampled["acc_1"], "acc_k": sampled["acc_k"],
-        "acc_zero_mean_k": zero_mean["acc_k"],
-        "nll_det": det["nll_k"], "nll_1": sampled["nll_1"], "nll_k": sampled["nll_k"],
-        "nll_zero_mean_k": zero_mean["nll_k"],
-    }  # fmt: skip
+class Predictions(NamedTuple):
+    """Of N objects and C classes."""
+
+    y: Tensor  # (N,)
+    log_probs: Tensor  # (N, C): log of the probabilities averaged over the samples
+    first: Tensor  # (N, C): log of the first sample's
+    expected_entropy: Tensor  # (N,): mean entropy of a sample; with one sample, its entropy
 
 
-def data_term(model: nn.Module, batches: Batches, samples: int, seed: int) -> float:
-    """E_q log p(T | X, W) of a whole set, averaged over noise samples for each object (Table 1's protocol)."""
-    total = torch.zeros((), dtype=torch.double)
-    with isolated(seed), torch.no_grad(), predicting(model, "sample"):
+class WeightSamples(NamedTuple):
+    accuracy: Tensor  # (draws,) in %: of each draw of the weights on the whole set (Figure 4)
+    average: Predictions  # over all draws
+
+
+def predict(
+    model: nn.Module,
+    batches: Batches,
+    mode: str = "sample",
+    samples: int = 1,
+    layers: str | Iterable[str] = "all",
+    seed: int = 0,
+    fold: int | None = None,
+) -> Predictions:
+    """`samples` predictions for each object in a mode of varnet.layers, averaged. Eq. (2)
+
+    layers   which layers are zero_mean, permuted, deterministic; the others sample
+    fold     put several samples into one batch of at most this many rows; None: one after the other
+    """
+    parts = []
+    with isolated(seed), torch.no_grad(), predicting(model, mode, layers):
+        sampler = Sampler(model, fold)
         for x, y in batches:
-            logs = torch.stack([_log_likelihood(p, y) for p in sampled_log_probs(model, x, samples)])
-            total += logs.double().mean(0).sum().cpu()
-    return float(total)
+            parts.append(_summary(y, [_log_probs(out) for out in sampler(x, samples)]))
+    return _joined(parts)
 
 
-def _score(model: nn.Module, batches: Batches, mode: str, samples: int) -> dict[str, float]:
-    """Accuracy and NLL of the first sample and of the average over samples."""
-    sums, count = torch.zeros(4, dtype=torch.double), 0
-    with predicting(model, mode):
+def weight_samples(
+    model: nn.Module, batches: Batches, draws: int, seed: int = 0, mode: str = "sample"
+) -> WeightSamples:
+    """One draw of the weights for the whole set, `draws` times.
+
+    A draw is made again for every batch, from its own seed: what comes before the first random layer is then computed
+    once, and no more than a batch is in memory.
+    """
+    parts, correct, count = [], torch.zeros(draws, dtype=torch.double), 0
+    with isolated(seed), torch.no_grad(), predicting(model, mode, sampling="weights"):
+        seeds = torch.randint(2**31, (draws,)).tolist()
+        sampler = Sampler(model)
         for x, y in batches:
-            log_probs = sampled_log_probs(model, x, samples)
-            average = average_probs(log_probs)
-            sums += torch.stack([*_sums(log_probs[0], y), *_sums(average, y)]).cpu()
+            outs, logs = sampler(x, draws), []
+            for own in seeds:
+                torch.manual_seed(own)
+                if layers_of(model):
+                    resample(model)
+                logs.append(_log_probs(next(outs)))
+            correct += torch.stack([(log.argmax(1) == y).sum() for log in logs]).double().cpu()
             count += len(y)
-    acc_1, nll_1, acc_k, nll_k = (sums / count).tolist()
-    return {"acc_1": 100 * acc_1, "nll_1": nll_1, "acc_k": 100 * acc_k, "nll_k": nll_k}
+            parts.append(_summary(y, logs))
+    return WeightSamples(100 * correct / count, _joined(parts))
 
 
-def _sums(log_probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    correct = (log_probs.argmax(1) == y).sum().double()
-    return correct, -_log_likelihood(log_probs, y).double().sum()
+def _log_probs(out: Tensor) -> Tensor:
+    return out.float().log_softmax(1)
 
 
-def _log_likelihood(log_probs: Tensor, y: Tensor) -> Tensor:
-    return log_probs.gather(1, y[:, None])[:, 0]
+def _summary(y: Tensor, log_probs: list[Tensor]) -> Predictions:
+    entropy = torch.stack([metrics.entropy(log) for log in log_probs]).mean(0)
+    return Predictions(y, average_probs(log_probs), log_probs[0], entropy)
+
+
+def _joined(parts: list[Predictions]) -> Predictions:
+    if not parts:
+        raise ValueError("there are no batches to predict")
+    return Predictions(*(torch.cat(tensors).cpu() for tensors in zip(*parts, strict=True)))
 
 
 def average_probs(log_probs: list[Tensor]) -> Tensor:
@@ -74,25 +102,47 @@ def average_probs(log_probs: list[Tensor]) -> Tensor:
     return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(log_probs))
 
 
-def sampled_log_probs(model: nn.Module, x: Tensor, samples: int) -> list[Tensor]:
-    """log p(t | x, W_k) in the state the model is in. What comes before the first noise is computed once."""
-    draw, rest = _split(model, x)
-    return [rest(draw()).float().log_softmax(1) for _ in range(samples)]
+def evaluate(
+    model: nn.Module, batches: Batches, samples: int, seed: int, fold: int | None = None
+) -> dict[str, float | None]:
+    """Test accuracy in % and negative log-likelihood per object of every mode; None where a mode has no meaning."""
+    found = layers_of(model).values()
+    det = predict(model, batches, "deterministic", seed=seed)
+    sampled = predict(model, batches, "sample", samples, seed=seed, fold=fold) if is_stochastic(model) else det
+    zero_mean = None
+    if found:
+        every = all(layer.param.zero_mean for layer in found)
+        zero_mean = sampled if every else predict(model, batches, "zero_mean", samples, seed=seed, fold=fold)
+    shown = {"det": det.log_probs, "1": sampled.first, "k": sampled.log_probs}
+    shown["zero_mean_k"] = None if zero_mean is None else zero_mean.log_probs
+    return {
+        f"{key}_{mode}": None if log_probs is None else measure(log_probs, det.y)
+        for key, measure in (("acc", metrics.accuracy), ("nll", metrics.nll))
+        for mode, log_probs in shown.items()
+    }
 
 
-def _split(model: nn.Module, x: Tensor) -> tuple[Callable[[], Tensor], nn.Module]:
-    """A function that draws the output of the first stochastic layer, and what comes after it."""
-    if not isinstance(model, nn.Sequential):
-        return lambda: x, model
-    first = next((i for i, module in enumerate(model) if is_stochastic(module)), len(model))
-    hidden = model[:first](x)
-    if first == len(model):
-        return lambda: hidden, nn.Identity()
-    layer, rest = model[first], model[first + 1 :]
-    if isinstance(layer, Variational) and layer.samples_locally:
-        mean, std = layer.moments(hidden)
-        return lambda: local.shifted(mean, std, local.noise_like(std)), rest
-    return lambda: layer(hidden), rest
+def data_term(model: nn.Module, batches: Batches, samples: int, seed: int) -> tuple[float, float | None]:
+    """E_q log p(T | X, W) of a whole set, averaged over noise samples for each object (Table 1's protocol), and its
+    standard error, None for one sample. The samples of a batch are independent; its objects need not be, as a draw of
+    the weights may be shared."""
+    total, variance = 0.0, 0.0
+    with isolated(seed), torch.no_grad(), predicting(model, "sample"):
+        sampler = Sampler(model)
+        for x, y in batches:
+            logs = torch.stack([metrics.log_likelihood(_log_probs(out), y) for out in sampler(x, samples)])
+            sums = logs.double().sum(1)
+            total += float(sums.mean())
+            variance += float(sums.var()) / samples if samples > 1 else 0.0
+    return total, math.sqrt(variance) if samples > 1 else None
+
+
+def elbo(model: nn.Module, batches: Batches, samples: int, seed: int) -> dict[str, float | None]:
+    """The ELBO of a whole set, its terms, and the standard error that the noise samples leave."""
+    term, error = data_term(model, batches, samples, seed)
+    with isolated(seed), torch.no_grad():
+        divergence = float(kl(model))
+    return {"elbo": term - divergence, "data_term": term, "kl": divergence, "elbo_error": error}
 
 
 def is_stochastic(module: nn.Module) -> bool:
@@ -102,6 +152,11 @@ def is_stochastic(module: nn.Module) -> bool:
         or (isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0)
         for m in module.modules()
     )
+
+
+def batch_size(device: torch.device, max_batch: int) -> tuple[int, int | None]:
+    """(images at once, rows that samples may be folded into) within the memory limit `eval.max_batch`."""
+    return (min(max_batch, CPU_ROWS), None) if device.type == "cpu" else (max_batch, max_batch)
 
 
 @contextlib.contextmanager

@@ -30,9 +30,11 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | 
 
 def deviation(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
     """sqrt(a^2 (scale root^2)): the standard deviation of the output."""
-    recorded = torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed()
-    variance = _variance(root, scale) if recorded else _variance_in_layout(root, scale)
-    return _squares(x, variance, conv).add(EPS).sqrt()
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed():
+        return _squares(x, _variance(root, scale), conv).add(EPS).sqrt()
+    if _low_precision(x) is None:
+        return _output_variance(x, root, scale, conv).sqrt_()
+    return _squares(x, _variance_in_layout(root, scale), conv).add(EPS).sqrt()
 
 
 def reparameterize(
@@ -107,7 +109,9 @@ def _per_output(values: Tensor, conv: Convolution | None) -> Tensor:
 
 
 def _fusible(x: Tensor, conv: Convolution | None) -> bool:
-    if torch.compiler.is_compiling() or _transformed() or _low_precision(x) is not None or _forward_mode():
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed() or _forward_mode():
+        return False
+    if _low_precision(x) is not None:
         return False
     return conv is None or (x.dim() == 4 and not isinstance(conv.padding, str))
 

@@ -67,6 +67,10 @@ class Parameterization:
         """(root, scale) with variance = scale * root^2; scale is None or one number per layer or output unit."""
         return self.std(q), None
 
+    def erase(self, q, chosen: Tensor) -> None:
+        """Make the chosen weights exactly 0, mean and variance."""
+        q.mu.data.masked_fill_(chosen, 0.0)
+
     def clipped(self, log_alpha: Tensor) -> Tensor:
         return log_alpha if self.clip is None else log_alpha.clamp(*self.clip)
 
@@ -175,6 +179,10 @@ class Additive(Parameterization):
     def log_alpha_of(self, q) -> Tensor:
         return self.clipped(q.log_sigma2 - log_square(q.mu))
 
+    def erase(self, q, chosen: Tensor) -> None:
+        super().erase(q, chosen)
+        q.log_sigma2.data.masked_fill_(chosen, -math.inf)
+
 
 class ZeroMean(Parameterization):
     """theta_ij * noise with E noise = 0: a variance layer. Starts from log_sigma, or from theta = the weights.
@@ -203,6 +211,10 @@ class ZeroMean(Parameterization):
 
     def log_alpha_of(self, q) -> Tensor:
         return torch.full((), math.inf, dtype=self.theta(q).dtype, device=self.theta(q).device)
+
+    def erase(self, q, chosen: Tensor) -> None:
+        learned, zero = (q.sigma, 0.0) if self.learn == "sigma" else (q.log_sigma, -math.inf)
+        learned.data.masked_fill_(chosen, zero)
 
 
 class Deterministic(Parameterization):

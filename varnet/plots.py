@@ -1,8 +1,13 @@
-"""Figures of a run. Matplotlib is used without pyplot, so that nothing global changes and no display is needed."""
+"""Figures. Matplotlib is used without pyplot, so that nothing global changes and no display is needed."""
 
 import io
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CURVES = {  # metric -> (label, colour), in the paper's order (Figure 3)
     "acc_det": ("deterministic", "#c44e52"),
@@ -12,8 +17,8 @@ CURVES = {  # metric -> (label, colour), in the paper's order (Figure 3)
 }
 
 
-def phase_transition(history: list[dict], samples: int, title: str, classes: int | None = None) -> bytes:
-    """Test accuracy of the four predictions and log alpha of each layer, by epoch, as a PNG (Figures 3 and 8)."""
+def phase_transition(history: list[dict], samples: int, title: str, classes: int | None = None) -> "Figure":
+    """Test accuracy of the four predictions and log alpha of each layer, by epoch (Figures 3 and 8)."""
     from matplotlib.figure import Figure
 
     rows = [row for row in history if row.get("acc_det") is not None]
@@ -34,7 +39,7 @@ def phase_transition(history: list[dict], samples: int, title: str, classes: int
         axis.grid(alpha=0.25)
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     axes[-1].set_xlabel("epoch")
-    return _png(figure)
+    return figure
 
 
 def _draw_log_alpha(axis, rows: list[dict], names: list[str]) -> None:
@@ -48,7 +53,70 @@ def _draw_log_alpha(axis, rows: list[dict], names: list[str]) -> None:
     axis.set(ylabel="log alpha")
 
 
-def _png(figure) -> bytes:
+def reliability(modes: dict[str, list[dict]], title: str) -> "Figure":
+    """Accuracy against confidence, bin by bin; the diagonal is perfect calibration."""
+    figure, axis = _one_axis((5.0, 4.6))
+    axis.plot([0, 100], [0, 100], color="black", lw=0.8, ls=":", label="calibrated")
+    for label, rows in modes.items():
+        x, y = [100 * r["confidence"] for r in rows], [r["accuracy"] for r in rows]
+        total = sum(r["count"] for r in rows)
+        axis.plot(x, y, "-", lw=1.2, label=label)
+        axis.scatter(x, y, [8 + 150 * r["count"] / total for r in rows])  # area by the number of objects
+    axis.set(xlabel="confidence, %", ylabel="accuracy, %", xlim=(0, 101), ylim=(0, 101), title=title)
+    axis.legend(frameon=False)
+    return figure
+
+
+def histograms(values: dict[str, np.ndarray], xlabel: str, title: str, bins: int = 30) -> "Figure":
+    """Several sets of numbers on one axis, each as a density."""
+    figure, axis = _one_axis((6.4, 3.8))
+    everything = np.concatenate([np.asarray(v, float) for v in values.values()])
+    low, high = everything.min(), everything.max()
+    edges = np.linspace(low, high if high > low else low + 1e-3, bins + 1)
+    for label, numbers in values.items():
+        axis.hist(numbers, edges, density=True, alpha=0.6, label=label)
+    axis.set(xlabel=xlabel, ylabel="density", title=title)
+    axis.legend(frameon=False)
+    return figure
+
+
+def curves(x: list[float], lines: dict[str, list[float]], xlabel: str, ylabel: str, title: str) -> "Figure":
+    figure, axis = _one_axis((6.4, 3.8))
+    for label, values in lines.items():
+        axis.plot(x, values, "o-", ms=4, lw=1.6, label=label)
+    axis.set(xlabel=xlabel, ylabel=ylabel, title=title)
+    axis.legend(frameon=False)
+    return figure
+
+
+def by_angle(rows: list[dict], title: str) -> "Figure":
+    """Accuracy and entropies of turned images."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 5.6), dpi=120, layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True)
+    angles = [row["angle"] for row in rows]
+    top.plot(angles, [row["accuracy"] for row in rows], "o-", ms=4, color="#4c72b0")
+    top.set(ylabel="accuracy, %", ylim=(0, 101), title=title)
+    for key, label in (("entropy", "predictive entropy"), ("mutual_information", "mutual information")):
+        bottom.plot(angles, [row[key] for row in rows], "o-", ms=4, label=label)
+    bottom.set(xlabel="angle, degrees", ylabel="nats")
+    bottom.legend(frameon=False)
+    for axis in (top, bottom):
+        axis.grid(alpha=0.25)
+    return figure
+
+
+def _one_axis(size: tuple[float, float]) -> "tuple[Figure, Axes]":
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    axis = figure.subplots()
+    axis.grid(alpha=0.25)
+    return figure, axis
+
+
+def rendered(figure: "Figure", kind: str = "png") -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
+    figure.savefig(buffer, format=kind)
     return buffer.getvalue()

@@ -8,13 +8,14 @@ import subprocess
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
 from varnet import checkpoint, models
-from varnet.config import HARMLESS, RUNTIME, ConfigError, differences, digest, plain, shown
+from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, plain, shown
 from varnet.data import DataError, Dataset, load
 
 CONFIG, METRICS, HISTORY = ".hydra/config.yaml", "metrics.json", "history.jsonl"
@@ -120,20 +121,51 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def saved_config(folder: Path) -> DictConfig:
-    """The configuration of an earlier run."""
+def saved_config(folder: Path, key: str = "resume=") -> DictConfig:
+    """The configuration of an earlier run; `key` is what the user gave the folder with."""
     if not folder.is_dir():
-        raise ConfigError(
-            f"resume={folder} is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd"
-        )
+        raise ConfigError(f"{key}{folder} is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd")
     if not (folder / CONFIG).exists():
-        raise ConfigError(f"resume={folder} holds no run ({CONFIG} is missing): name the folder of a run")
+        raise ConfigError(f"{key}{folder} holds no run ({CONFIG} is missing): name the folder of a run")
     try:
         cfg = OmegaConf.load(folder / CONFIG)
         assert isinstance(cfg, DictConfig) and "schedule" in cfg
     except Exception as error:
-        raise ConfigError(f"resume={folder}: {CONFIG} cannot be read; restore it or start the run anew") from error
+        raise ConfigError(f"{key}{folder}: {CONFIG} cannot be read; restore it or start the run anew") from error
     return cfg
+
+
+class Finished(NamedTuple):
+    """A run that has ended, to look at."""
+
+    folder: Path
+    cfg: DictConfig
+    metrics: dict
+    data: Dataset
+    model: nn.Sequential
+
+
+def open_finished(folder: Path, data_dir: str | None = None) -> Finished:
+    """Nothing is written. A run that has not ended, or that this version cannot rebuild, is refused."""
+    cfg = saved_config(folder, key="")
+    if (metrics := finished(folder)) is None:
+        raise ConfigError(f"{folder} has not ended: finish it with python train.py resume={folder}")
+    stranger = f"{folder} was made by another version of varnet (commit {metrics.get('commit')}): use that version"
+    try:
+        check(cfg)
+    except ConfigError as error:
+        raise ConfigError(f"{stranger}; {error}") from error
+    if data_dir is not None:
+        cfg.data_dir = data_dir
+    data = load_data(cfg)
+    model = build_model(cfg, data)
+    try:
+        model.load_state_dict(checkpoint.load(folder)["model"])
+    except RuntimeError as error:
+        if isinstance(error, checkpoint.CheckpointError):
+            raise
+        raise ConfigError(f"{stranger}; its checkpoint does not fit the model of its configuration") from error
+    return Finished(folder, cfg, metrics, data, model)
 
 
 def resumed(folder: Path, overrides: list[str]) -> DictConfig:

@@ -18,7 +18,7 @@ from varnet.config import identity
 from varnet.data import Dataset
 from varnet.layers import Variational
 from varnet.logger import Logger, Progress, weights_summary
-from varnet.objective import kl, terms
+from varnet.objective import terms
 from varnet.run import check_fits
 from varnet.schedule import Schedule
 
@@ -163,22 +163,22 @@ class Trainer:
         return row, log_alphas
 
     def evaluate(self) -> dict:
-        batches = self._loader("test", min(self.cfg.eval.max_batch, len(self.data.test_y)))
-        return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed=self.cfg.seed + 1000 * self.epoch)
+        size, fold = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
+        batches = self._loader("test", min(size, len(self.data.test_y)))
+        seed = self.cfg.seed + 1000 * self.epoch
+        return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed, fold)
 
     def final_elbo(self) -> dict:
         """Of the training set without augmentation, with several noise samples per object (Table 1's protocol)."""
-        options = {"shuffle": False, "augment": False}
-        batches = self._loader("train", min(self.cfg.eval.max_batch, len(self.data.train_y)), **options)
-        term = evaluation.data_term(self.model, batches, self.cfg.eval.elbo_samples, seed=self.cfg.seed)
-        with torch.no_grad():
-            divergence = float(kl(self.model))
-        return {"elbo": term - divergence, "data_term": term, "kl": divergence}
+        size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
+        batches = self._loader("train", min(size, len(self.data.train_y)), shuffle=False, augment=False)
+        return evaluation.elbo(self.model, batches, self.cfg.eval.elbo_samples, seed=self.cfg.seed)
 
     def figure(self) -> bytes:
         cfg = self.cfg
         title = ", ".join([cfg.dataset.name, cfg.model.name, cfg.param.name, cfg.prior.name, f"seed {cfg.seed}"])
-        return plots.phase_transition(self.logger.history, cfg.eval.samples, title, self.data.classes)
+        figure = plots.phase_transition(self.logger.history, cfg.eval.samples, title, self.data.classes)
+        return plots.rendered(figure)
 
     # ---- survival
 

@@ -1,0 +1,104 @@
+"""Every prediction mode, uncertainty, weight samples and pruning of a finished run:
+
+python scripts/evaluate.py RUN [eval.samples=100 eval.ood=cifar10 ...]     keys: configs/evaluate.yaml
+
+RUN is a run's folder; its own configuration says which data and model. Prints a table, and writes evaluation.json and
+pictures into the folder (or into out=FOLDER).
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+from rich.table import Table
+
+DEFAULTS = Path(__file__).resolve().parent.parent / "configs" / "evaluate.yaml"
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__ + "\n" + DEFAULTS.read_text(), end="")
+        return 0 if arguments else 2
+
+    from varnet.analysis import Analysis, settings
+    from varnet.checkpoint import CheckpointError
+    from varnet.config import ConfigError
+    from varnet.data import DataError
+    from varnet.device import find, tune_cpu
+    from varnet.run import open_finished
+
+    try:
+        options = settings(OmegaConf.load(DEFAULTS), arguments[1:])
+        device = find(options.device)
+        tune_cpu(options.threads)
+        run = open_finished(Path(arguments[0]), options.data_dir)
+        analysis = Analysis(run, options, device).all()
+        folder = Path(options.out) if options.out else run.folder
+        write(analysis, folder)
+    except (ConfigError, DataError, CheckpointError, ValueError, OmegaConfBaseException) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
+        return 4
+    show(analysis.results, folder)
+    return 0
+
+
+def write(analysis, folder: Path) -> None:
+    from varnet.checkpoint import write_atomically
+    from varnet.plots import rendered
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "evaluation.json", (json.dumps(analysis.results, indent=2) + "\n").encode())
+    for name, figure in analysis.figures.items():
+        write_atomically(folder / f"{name}.png", rendered(figure))
+
+
+def show(results: dict, folder: Path) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    run, k = results["run"], results["samples"]
+    table = Table(title=f"{run['name']}, seed {run['seed']}", title_justify="left")
+    for column in ("prediction", "accuracy, %", "95 %", "NLL", "Brier", "ECE", "entropy", "mutual information"):
+        table.add_column(column, justify="left" if column == "prediction" else "right")
+    for name, row in results["modes"].items():
+        low, high = row["accuracy_interval"]
+        values = (f"{row[key]:.4f}" for key in ("nll", "brier", "ece", "entropy", "mutual_information"))
+        table.add_row(name.replace("K", str(k)), f"{row['accuracy']:.2f}", f"{low:.2f} to {high:.2f}", *values)
+    console.print(table)
+    for line in lines(results):
+        console.print(line, highlight=False)
+    console.print(f"written: {folder / 'evaluation.json'} and pictures beside it", highlight=False)
+
+
+def lines(results: dict) -> list[str]:
+    """One sentence for each analysis."""
+    out = []
+    if "elbo" in results:
+        e = results["elbo"]
+        error = "" if e["elbo_error"] is None else f" +- {e['elbo_error']:.2g}"
+        out.append(f"training set: ELBO {e['elbo']:.4g}{error} = data term {e['data_term']:.4g} - KL {e['kl']:.4g}")
+    if "weight_samples" in results:
+        w = results["weight_samples"]
+        out.append(
+            f"{len(w['accuracy'])} draws of the weights: {w['mean']:.2f} +- {w['std']:.2f} % each "
+            f"({w['min']:.2f} to {w['max']:.2f}), averaged {w['accuracy_of_average']:.2f} %"
+        )
+    if "pruning" in results:
+        kept = ", ".join(f"{100 * r['fraction']:g} %: {r['acc_k']:.2f}" for r in results["pruning"])
+        out.append(f"accuracy after removing weights: {kept}")
+    if "rotation" in results:
+        turned = ", ".join(f"{r['angle']:g}: {r['accuracy']:.1f} ({r['entropy']:.2f})" for r in results["rotation"])
+        out.append(f"accuracy (entropy) by angle: {turned}")
+    if "ood" in results:
+        o = results["ood"]
+        by = f"{o['auroc_entropy']:.3f} by entropy, {o['auroc_mutual_information']:.3f} by mutual information"
+        out.append(f"outliers ({o['dataset']}): AUROC {by}")
+    return out
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+"""python scripts/evaluate.py on run folders: whole, incomplete, strange."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from composing import ROOT, tiny
+from omegaconf import OmegaConf
+
+from train import run
+from varnet import checkpoint
+from varnet.analysis import settings
+from varnet.config import ConfigError
+from varnet.run import folder_of, open_finished
+
+sys.path.append(str(ROOT / "scripts"))
+import evaluate
+
+FEW = [
+    "eval.samples=3",
+    "eval.draws=3",
+    "eval.elbo_samples=2",
+    "eval.angles=[0,90]",
+    "eval.fractions=[0,0.9]",
+    "threads=1",
+]
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    cfg = tiny(tmp_path)
+    run(cfg)
+    return folder_of(cfg)
+
+
+def refused(capsys, *arguments: str) -> str:
+    assert evaluate.main([str(a) for a in arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and message.startswith("error: ")
+    return message
+
+
+def test_everything_is_measured(folder, capsys):
+    assert evaluate.main([str(folder), *FEW, "eval.layers=[dense1]"]) == 0
+    results = json.loads((folder / "evaluation.json").read_text())
+    assert set(results) >= {"modes", "elbo", "weight_samples", "pruning", "rotation", "reliability", "run"}
+    assert list(results["modes"]) == [
+        "deterministic", "one sample", "K samples", "zero-mean, one sample", "zero-mean, K samples",
+        "permuted sigma, one sample", "permuted sigma, K samples",
+    ]  # fmt: skip
+    assert len(results["weight_samples"]["accuracy"]) == 3 and results["elbo"]["elbo_samples"] == 2
+    assert [r["fraction"] for r in results["pruning"]] == [0, 0.9]
+    shown = capsys.readouterr().out
+    assert "3 samples" in shown and "evaluation.json" in shown and "ELBO" in shown
+    for name in ("reliability", "weight_samples", "pruning", "rotation"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_numbers_are_those_of_the_run(folder):
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert evaluate.main([str(folder), "eval.angles=[]", "eval.fractions=[]", "eval.draws=0", "threads=1"]) == 0
+    results = json.loads((folder / "evaluation.json").read_text())
+    assert results["modes"]["deterministic"]["accuracy"] == metrics["acc_det"]
+    assert results["modes"]["deterministic"]["nll"] == pytest.approx(metrics["nll_det"], rel=1e-5)
+    assert results["elbo"]["kl"] == pytest.approx(metrics["kl"])
+    assert results["elbo"]["data_term"] == pytest.approx(metrics["data_term"])  # the same seed
+    assert "rotation" not in results and "pruning" not in results and "weight_samples" not in results
+
+
+@pytest.mark.parametrize("param", ["deterministic", "zero_mean"])
+def test_modes_without_meaning_are_left_out(tmp_path, param):
+    cfg = tiny(tmp_path, f"param={param}")
+    run(cfg)
+    assert evaluate.main([str(folder_of(cfg)), *FEW]) == 0
+    modes = json.loads((folder_of(cfg) / "evaluation.json").read_text())["modes"]
+    assert ("one sample" in modes) == ("permuted sigma, K samples" in modes) == (param == "zero_mean")
+    assert "zero-mean, K samples" not in modes
+
+
+def test_outliers_of_another_dataset(folder, tmp_path):
+    out = tmp_path / "elsewhere"
+    few = [*FEW, "eval.angles=[]", "eval.fractions=[]"]
+    before = sorted(p.name for p in folder.iterdir())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("varnet.analysis.load", lambda name, data_dir=None: open_finished(folder).data)
+        assert evaluate.main([str(folder), *few, "eval.ood=mnist", f"out={out}"]) == 0
+    found = json.loads((out / "evaluation.json").read_text())["ood"]
+    assert found["auroc_entropy"] == pytest.approx(0.5, abs=0.05) and (out / "ood.png").exists()
+    assert sorted(p.name for p in folder.iterdir()) == before, "out= keeps the run's folder as it was"
+
+
+def test_toy_points_have_no_rotation(tmp_path):
+    cfg = tiny(tmp_path, "model=toy")
+    run(cfg)
+    assert evaluate.main([str(folder_of(cfg)), *FEW]) == 0
+    assert "rotation" not in json.loads((folder_of(cfg) / "evaluation.json").read_text())
+
+
+def test_incomplete_and_strange_folders(folder, capsys, tmp_path):
+    assert "is not a folder" in refused(capsys, tmp_path / "nowhere")
+    assert "holds no run" in refused(capsys, tmp_path)
+    metrics = (folder / "metrics.json").read_text()
+    (folder / "metrics.json").unlink()
+    assert f"resume={folder}" in refused(capsys, folder)
+    (folder / "metrics.json").write_text(metrics)
+    cfg = OmegaConf.load(folder / ".hydra" / "config.yaml")
+    for change, words in (
+        ({"eval": {"samples": None}}, "eval.samples=null"),
+        ({"model": {"width": 0.1}}, "does not fit"),
+    ):
+        OmegaConf.save(OmegaConf.merge(cfg, change), folder / ".hydra" / "config.yaml")
+        message = refused(capsys, folder)
+        assert "another version of varnet" in message and words in message
+    OmegaConf.save(cfg, folder / ".hydra" / "config.yaml")
+    for path in (folder / checkpoint.NAME, folder / checkpoint.PREVIOUS):
+        path.write_bytes(b"not a checkpoint")
+    assert "cannot be read" in refused(capsys, folder)
+    assert not (folder / "evaluation.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("eval.sample=3", "there is no key eval.sample"),
+        ("eval.samples=0", "eval.samples=0"),
+        ("eval.fractions=[2]", "eval.fractions=[2]"),
+        ("eval.angles=90", "eval.angles=90"),
+        ("eval.prune_by=size", "eval.prune_by=size"),
+        ("eval.ood=imagenet", "eval.ood=imagenet"),
+        ("samples", "there is no key samples"),
+        ("eval=3", "there is no key eval"),
+    ],
+)
+def test_wrong_options(override, words):
+    with pytest.raises(ConfigError) as caught:
+        settings(OmegaConf.load(evaluate.DEFAULTS), [override])
+    assert words in str(caught.value)
+
+
+def test_options_that_only_the_run_can_refuse(folder, capsys):
+    assert "there is no layer 'conv9'" in refused(capsys, folder, *FEW, "eval.layers=[conv9]")
+    assert "own dataset" in refused(capsys, folder, *FEW, "eval.ood=digits")
+    assert "the same ratio" in refused(capsys, folder, *FEW, "eval.prune_by=snr")
+    assert not (folder / "evaluation.json").exists()
+
+
+def test_help_and_the_command_itself():
+    script = str(ROOT / "scripts" / "evaluate.py")
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "eval.samples" in done.stdout and "draws:" in done.stdout
+    assert subprocess.run([sys.executable, script], capture_output=True).returncode == 2

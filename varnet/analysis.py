@@ -1,0 +1,188 @@
+"""Everything that is measured on a finished run: every mode of prediction, the ELBO, weight samples (Figure 4), pruning
+(Figure 5), turned images and outliers -> numbers for evaluation.json and figures."""
+
+from collections.abc import Callable, Iterable
+
+import torch
+from omegaconf import DictConfig, OmegaConf
+
+from varnet import evaluation, metrics, ood, plots
+from varnet.config import ConfigError, between, number, one_of, or_null, shown, whole
+from varnet.data import NAMES, load
+from varnet.evaluation import Predictions, predict
+from varnet.layers import layers_of
+from varnet.pruning import CRITERIA, pruning_curve
+from varnet.run import Finished
+from varnet.trainer import use_channels_last
+
+MODES = {  # name -> (mode, whether K samples are averaged)
+    "deterministic": ("deterministic", False),
+    "one sample": ("sample", False),
+    "K samples": ("sample", True),
+    "zero-mean, one sample": ("zero_mean", False),
+    "zero-mean, K samples": ("zero_mean", True),
+    "permuted sigma, one sample": ("permuted", False),
+    "permuted sigma, K samples": ("permuted", True),
+}
+
+
+def numbers(fits_one: Callable[[object], bool], wanted: str) -> tuple[Callable[[object], bool], str]:
+    def fits(values: object) -> bool:
+        return isinstance(values, Iterable) and not isinstance(values, str) and all(map(fits_one, values))
+
+    return fits, wanted
+
+
+CHECKS = {
+    "threads": or_null(between(1, 1024)),
+    "seed": between(0, 2**31 - 1),
+    "eval.samples": or_null(whole(1)),
+    "eval.elbo_samples": or_null(whole(0)),
+    "eval.max_batch": or_null(whole(1)),
+    "eval.draws": whole(0),
+    "eval.fractions": numbers(lambda v: number(0)[0](v) and v <= 1, "a list of numbers from 0 to 1"),
+    "eval.prune_by": or_null(one_of(*CRITERIA)),
+    "eval.angles": numbers(number()[0], "a list of angles in degrees"),
+    "eval.ood": or_null(one_of(*NAMES)),
+}
+
+
+def settings(defaults: DictConfig, overrides: list[str]) -> DictConfig:
+    """The defaults of configs/evaluate.yaml with key=value from the command line."""
+    known = [key for key in defaults if key != "eval"] + [f"eval.{key}" for key in defaults.eval]
+    for override in overrides:
+        key, equals, _ = override.partition("=")
+        if not equals or key not in known:
+            raise ConfigError(f"{override}: there is no key {key}; use key=value with one of {', '.join(known)}")
+    cfg = OmegaConf.merge(defaults, OmegaConf.from_dotlist(overrides))
+    for key, (fits, wanted) in CHECKS.items():
+        if not fits(value := OmegaConf.select(cfg, key)):
+            raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
+    return cfg
+
+
+class Analysis:
+    """Measures one run; `results` and `figures` fill up."""
+
+    def __init__(self, run: Finished, options: DictConfig, device: torch.device):
+        self.run, self.options, self.device = run, options, device
+        own = run.cfg.eval
+        self.samples = options.eval.samples or own.samples
+        self.elbo_samples = own.elbo_samples if options.eval.elbo_samples is None else options.eval.elbo_samples
+        self.max_batch = options.eval.max_batch or own.max_batch
+        self.size, self.fold = evaluation.batch_size(device, self.max_batch)
+        self.channels_last = use_channels_last(run.cfg, device)
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        self.model = run.model.to(device).to(memory_format=layout)
+        self.title = f"{run.cfg.name}, seed {run.cfg.seed}"
+        self.results: dict = {
+            "run": {"name": str(run.cfg.name), "seed": run.cfg.seed, "commit": run.metrics.get("commit")},
+            "samples": self.samples, "modes": {},
+        }  # fmt: skip
+        self.figures: dict = {}
+
+    def batches(self, split: str = "test", **options):
+        return self._loader(getattr(self.run.data, f"{split}_x"), getattr(self.run.data, f"{split}_y"), **options)
+
+    def _loader(self, x, y, **options):
+        from varnet.data.loader import Loader
+
+        data = self.run.data
+        return Loader(
+            x, y, min(self.size, len(y)), device=self.device, mean=data.mean, std=data.std,
+            channels_last=self.channels_last, rank=0, world_size=1, **options,
+        )  # fmt: skip
+
+    def all(self) -> "Analysis":
+        chosen = self.options.eval
+        self.modes()
+        variational = bool(layers_of(self.model))
+        if self.elbo_samples:
+            self.results["elbo"] = evaluation.elbo(
+                self.model, self.batches("train"), self.elbo_samples, self.options.seed
+            ) | {"elbo_samples": self.elbo_samples}
+        if chosen.draws and evaluation.is_stochastic(self.model):
+            self.weight_samples()
+        if len(chosen.fractions) and variational:
+            self.pruning()
+        if len(chosen.angles) and len(self.run.data.in_shape) == 3:
+            self.rotation()
+        if chosen.ood:
+            self.outliers()
+        return self
+
+    def modes(self) -> None:
+        """Every mode; those that change nothing in this model are left out."""
+        found = list(layers_of(self.model).values())
+        skipped = set() if evaluation.is_stochastic(self.model) else {"sample"}
+        skipped |= set() if found else {"zero_mean", "permuted"}
+        skipped |= {"zero_mean"} if found and all(layer.param.zero_mean for layer in found) else set()
+        diagrams, known = {}, {}
+        for name, (mode, many) in MODES.items():
+            if mode in skipped:
+                continue
+            if mode not in known:
+                known[mode] = self._predict(mode)
+            found_here = known[mode] if many else _first(known[mode])
+            self.results["modes"][name] = metrics.summary(found_here)
+            if mode in ("deterministic", "sample"):
+                diagrams[name.replace("K", str(self.samples))] = metrics.reliability(found_here.log_probs, found_here.y)
+        self.sampled = known.get("sample", known["deterministic"])
+        self.results["reliability"] = diagrams
+        self.figures["reliability"] = plots.reliability(diagrams, self.title)
+
+    def _predict(self, mode: str, batches=None) -> Predictions:
+        samples = 1 if mode == "deterministic" else self.samples
+        layers = self.options.eval.layers if mode in ("zero_mean", "permuted") else "all"
+        layers = layers if isinstance(layers, str) else list(layers)
+        batches = self.batches() if batches is None else batches
+        return predict(self.model, batches, mode, samples, layers, self.options.seed, self.fold)
+
+    def weight_samples(self) -> None:
+        found = evaluation.weight_samples(self.model, self.batches(), self.options.eval.draws, self.options.seed)
+        values = found.accuracy.numpy()
+        average = metrics.accuracy(found.average.log_probs, found.average.y)
+        self.results["weight_samples"] = {
+            "accuracy": values.tolist(), "mean": values.mean(), "std": values.std(ddof=min(1, len(values) - 1)),
+            "min": values.min(), "max": values.max(), "accuracy_of_average": average,
+        }  # fmt: skip
+        figure = plots.histograms({"one draw of the weights": values}, "test accuracy, %", self.title)
+        figure.axes[0].axvline(average, color="#c44e52", label=f"average of {len(values)} draws")
+        figure.axes[0].legend(frameon=False)
+        self.figures["weight_samples"] = figure
+
+    def pruning(self) -> None:
+        chosen = self.options.eval
+        layers = chosen.layers if isinstance(chosen.layers, str) else list(chosen.layers)
+        rows = pruning_curve(
+            self.model, self.batches(), chosen.fractions, self.samples, layers, chosen.prune_by, self.options.seed
+        )
+        self.results["pruning"] = rows
+        lines = {f"{self.samples} samples": [r["acc_k"] for r in rows], "deterministic": [r["acc_det"] for r in rows]}
+        fractions = [100 * r["fraction"] for r in rows]
+        self.figures["pruning"] = plots.curves(fractions, lines, "weights removed, %", "test accuracy, %", self.title)
+
+    def rotation(self) -> None:
+        rows = ood.by_angle(
+            self.model, self.batches(), self.run.data, self.options.eval.angles, self.samples, self.options.seed
+        )
+        self.results["rotation"] = rows
+        self.figures["rotation"] = plots.by_angle(rows, self.title)
+
+    def outliers(self) -> None:
+        name = self.options.eval.ood
+        if name == self.run.data.name:
+            raise ConfigError(f"eval.ood={name} is the run's own dataset: choose another")
+        other = load(name, data_dir=self.run.cfg.data_dir)
+        outside = self._predict("sample", self._loader(ood.as_inputs_of(self.run.data, other), other.test_y))
+        self.results["ood"] = {"dataset": name, **ood.against(self.sampled, outside)}
+        entropies = {
+            f"{self.run.data.name} (test)": metrics.entropy(self.sampled.log_probs).numpy(),
+            f"{name} (outliers)": metrics.entropy(outside.log_probs).numpy(),
+        }
+        self.figures["ood"] = plots.histograms(entropies, "predictive entropy, nats", self.title)
+
+
+def _first(found: Predictions) -> Predictions:
+    """The first sample alone."""
+    return Predictions(found.y, found.first, found.first, metrics.entropy(found.first))
