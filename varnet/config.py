@@ -16,7 +16,7 @@ RUNTIME = ("out_dir", "data_dir", "resume", "device", "threads", "checkpoint_eve
 
 
 KEYS = (
-    "dataset", "model", "param", "prior", "schedule", "eval", "name", "seed", "out_dir", "data_dir", "resume",
+    "dataset", "model", "param", "prior", "schedule", "eval", "name", "scale", "seed", "out_dir", "data_dir", "resume",
     "init_from", "device", "threads", "precision", "channels_last", "compile", "deterministic", "checkpoint_every",
     "checkpoint_minutes",
 )  # fmt: skip
@@ -66,6 +66,7 @@ CHECKS = {
     "seed": between(0, 2**31 - 1),
     "name": (folder_name, "a name of a folder inside out_dir"),
     "out_dir": (lambda v: isinstance(v, str) and v != "", "the name of a folder"),
+    "scale": or_null(one_of("small")),
     "threads": or_null(between(1, 1024)),
     "precision": one_of("fp32", "bf16", "fp16"),
     "channels_last": one_of("auto", True, False),

@@ -70,13 +70,16 @@ class Logger:
         self.history.append(row)
         with open(self.folder / HISTORY, "a") as file:
             file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
         for tag, value in scalars(row).items():
             self.writer.add_scalar(tag, value, step)
         for name, values in log_alphas.items():
             if len(values) > 1:
                 self.writer.add_histogram(f"log_alpha_histogram/{name}", values, step)
+
+    def sync(self) -> None:
+        """Onto the disk, before a checkpoint counts on it; a wait for the disk at every short epoch would be slow."""
+        with open(self.folder / HISTORY, "a") as file:
+            os.fsync(file.fileno())
 
     def figure(self, png: bytes, step: int) -> None:
         from PIL import Image

@@ -184,6 +184,7 @@ class Trainer:
 
     def save(self) -> None:
         self._check_finite()
+        self.logger.sync()
         checkpoint.save(self.folder, self.state_dict())
         self.save_by = self._next_save()
 

@@ -1,0 +1,121 @@
+"""Rebuild tables and figures of the paper, running what is missing:
+
+python scripts/reproduce.py table1|table2|table3|noise|phase|fig1..fig5|fig8|fig9|all [key=value ...]
+
+seeds=3            runs of each row, seeds 0, 1, 2
+scale=small        experiments that fit two CPU cores (configs/experiment/small); full: as published (the default)
+jobs=1             runs at the same time, each in a process of its own; with more than one, threads=1 unless given
+run=false          run nothing, build from the runs that are there
+out=FOLDER         of tables, figures and report.html; default outputs/reproduction
+out_dir, data_dir, device, threads, checkpoint_every, checkpoint_minutes   as for train.py
+
+A finished run is never run again, an interrupted one goes on from its checkpoint: start the same command again.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PASSED_ON = ("out_dir", "data_dir", "device", "threads", "checkpoint_every", "checkpoint_minutes")
+DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "out": "outputs/reproduction"}
+
+
+class UsageError(ValueError):
+    pass
+
+
+def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
+    """Names of targets, options, and overrides for train.py."""
+    names = [a for a in arguments if "=" not in a]
+    if unknown := [n for n in names if n not in targets and n != "all"]:
+        raise UsageError(f"{unknown[0]} is not known: choose from {', '.join(targets)}, all")
+    if not names:
+        raise UsageError(f"name a table or a figure: {', '.join(targets)}, all")
+    names = targets if "all" in names else list(dict.fromkeys(names))
+    options, passed = dict(DEFAULTS), {}
+    for argument in [a for a in arguments if "=" in a]:
+        key, _, value = argument.partition("=")
+        if key not in DEFAULTS and key not in PASSED_ON:
+            raise UsageError(f"{argument}: there is no key {key}; use one of {', '.join([*DEFAULTS, *PASSED_ON])}")
+        (options if key in DEFAULTS else passed)[key] = value
+    for key in ("seeds", "jobs"):
+        if not options[key].isdigit() or int(options[key]) < 1:
+            raise UsageError(f"{key}={options[key]} does not do: use a whole number from 1")
+    for key, allowed in (("scale", ("full", "small")), ("run", ("true", "false"))):
+        if options[key] not in allowed:
+            raise UsageError(f"{key}={options[key]} does not do: use {' or '.join(allowed)}")
+    if int(options["jobs"]) > 1:
+        passed.setdefault("threads", "1")
+    return names, options, tuple(f"{key}={value}" for key, value in passed.items())
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or "-h" in arguments or "--help" in arguments:
+        print(__doc__, end="")
+        return 0 if arguments else 2
+
+    from varnet.config import ConfigError, check
+    from varnet.jobs import run_all
+    from varnet.reproduction import TARGETS, Library, jobs_of
+
+    try:
+        names, options, overrides = parse(arguments, list(TARGETS))
+        data_dir = dict(o.split("=", 1) for o in overrides).get("data_dir")
+        library = Library(int(options["seeds"]), options["scale"], overrides, data_dir)
+        wanted = jobs_of(names, library)
+        for job in wanted:
+            check(job.config())
+        failed = run_all(wanted, int(options["jobs"]), ROOT) if options["run"] == "true" else []
+        written = write(names, library, Path(options["out"]))
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from the checkpoints", file=sys.stderr)
+        return 130
+    except (UsageError, ConfigError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for line in failed:
+        print(line, file=sys.stderr)
+    if missing := [name for name in names if name not in written]:
+        print(f"no finished run yet for: {', '.join(missing)}", file=sys.stderr)
+    return 1 if failed or missing else 0
+
+
+def write(names: list[str], library, out: Path) -> list[str]:
+    """Tables as JSON, Markdown and HTML, figures as PNG and SVG with their numbers, and one page with all."""
+    from varnet import tables
+    from varnet.checkpoint import write_atomically
+    from varnet.page import image, page
+    from varnet.plots import rendered
+    from varnet.published import TITLES
+    from varnet.reproduction import CAPTIONS, build
+
+    out.mkdir(parents=True, exist_ok=True)
+    sections, written = [], []
+
+    def save(name: str, content: str | bytes) -> None:
+        write_atomically(out / name, content.encode() if isinstance(content, str) else content)
+
+    for name, found in build(names, library):
+        written.append(name)
+        if isinstance(found, list):
+            save(f"{name}.json", tables.as_json(found))
+            save(f"{name}.md", f"## {TITLES[name]}\n\n{tables.markdown(found)}")
+            sections.append((TITLES[name], tables.as_html(found)))
+            print(f"\n{TITLES[name]}\n\n{tables.markdown(found)}")
+        else:
+            figure, numbers = found
+            png = rendered(figure)
+            save(f"{name}.png", png)
+            save(f"{name}.svg", rendered(figure, "svg"))
+            save(f"{name}.numbers.json", json.dumps(numbers, indent=1) + "\n")
+            sections.append((CAPTIONS[name], image(png, CAPTIONS[name])))
+            print(f"{CAPTIONS[name]}: {out / name}.png")
+    note = "Published values beside ours, mean ± standard deviation over n seeds; the scale of a run stands in its row."
+    save("report.html", page("Variance Networks: reproduction", note, sections))
+    print(f"report: {out / 'report.html'}")
+    return written
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

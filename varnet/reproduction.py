@@ -1,0 +1,132 @@
+"""What each table and figure needs, which of it is missing, and what is built from it."""
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from hydra import compose, initialize_config_dir
+from omegaconf import DictConfig
+
+from varnet import figures, run, tables
+from varnet.published import TABLES
+from varnet.tables import name_at
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+PRIORS = ("loguniform", "student", "ard")
+TOY_SEEDS = 8  # kinds of representation differ by seed
+
+
+@functools.cache
+def _composed(experiment: str, overrides: tuple[str, ...]) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return compose("train", [f"experiment={experiment}", *overrides])
+
+
+class Job(NamedTuple):
+    """One run: an experiment, its scale in its name, with a seed."""
+
+    experiment: str
+    seed: int
+    overrides: tuple[str, ...] = ()
+
+    def config(self) -> DictConfig:
+        cfg = _composed(self.experiment, self.overrides).copy()
+        cfg.seed = self.seed
+        return cfg
+
+    def arguments(self) -> list[str]:
+        return [f"experiment={self.experiment}", f"seed={self.seed}", *self.overrides]
+
+    def folder(self) -> Path:
+        return run.folder_of(self.config())
+
+
+class Target(NamedTuple):
+    """A table or a figure: its experiments, and for a figure what draws it from runs found by experiment."""
+
+    experiments: tuple[str, ...]
+    draw: Callable[["Library"], figures.Drawn] | None = None
+    seeds: int | None = None  # fixed by the figure; None: as many as asked for
+
+
+class Library:
+    """Finished runs by experiment and seed, among the first `seeds` seeds."""
+
+    def __init__(self, seeds: int, scale: str, overrides: tuple[str, ...] = (), data_dir: str | None = None):
+        self.seeds, self.scale, self.overrides, self.data_dir = seeds, scale, overrides, data_dir
+
+    def jobs(self, experiment: str, scale: str | None = None, seeds: int | None = None) -> list[Job]:
+        name = experiment if experiment == "toy" else name_at(experiment, scale or self.scale)
+        return [Job(name, seed, self.overrides) for seed in range(seeds or self.seeds)]
+
+    def finished(self, experiment: str, seeds: int | None = None, scale: str | None = None) -> list[Path]:
+        folders = (job.folder() for job in self.jobs(experiment, scale, seeds))
+        return [folder for folder in folders if run.finished(folder)]
+
+    def metrics(self, name: str) -> list[dict]:
+        """Of all finished runs of an experiment, named with its scale, whatever number of seeds was asked for."""
+        found = (run.finished(folder) for folder in sorted(Job(name, 0, self.overrides).folder().parent.glob("seed*")))
+        chosen = [m for m in found if m and run.finished(Job(name, m["seed"], self.overrides).folder()) == m]
+        return sorted(chosen, key=lambda m: m["seed"])
+
+    def histories(self, experiment: str) -> list[tuple[list[dict], dict]]:
+        out = []
+        for folder in self.finished(experiment):
+            lines = (folder / run.HISTORY).read_text().splitlines()
+            out.append(([json.loads(line) for line in lines], run.finished(folder)))
+        return out
+
+    def opened(self, experiment: str, seeds: int | None = None) -> list[run.Finished]:
+        return [run.open_finished(folder, self.data_dir) for folder in self.finished(experiment, seeds)]
+
+
+def _phases(library: Library, priors: tuple[str, ...]) -> figures.Drawn:
+    found = {prior: library.histories(f"phase_{prior}") for prior in priors}
+    return figures.phase_transition({prior: runs for prior, runs in found.items() if runs})
+
+
+TARGETS = {
+    **{name: Target(tuple(dict.fromkeys(row.experiment for row in rows))) for name, rows in TABLES.items()},
+    "fig1": Target(("toy",), lambda lib: figures.toy_activations(lib.opened("toy", TOY_SEEDS)), seeds=TOY_SEEDS),
+    "fig2": Target((), lambda _: figures.kl_divergences()),
+    "fig3": Target(("phase_loguniform",), lambda lib: _phases(lib, ("loguniform",))),
+    "fig4": Target(
+        ("table2_mnist_variance",), lambda lib: figures.weight_samples(lib.opened("table2_mnist_variance", 1)[0]), 1
+    ),
+    "fig5": Target(("table1_zero_mean",), lambda lib: figures.pruning(lib.opened("table1_zero_mean", 1)[0]), 1),
+    "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS)),
+    "fig9": Target(("table1_zero_mean",), lambda lib: figures.class_densities(lib.opened("table1_zero_mean", 1)[0]), 1),
+}
+CAPTIONS = {
+    "fig1": "Figure 1: activations of two variance neurons on the toy problem, by seed",
+    "fig2": "Figure 2: KL divergence of the three priors",
+    "fig3": "Figure 3: phase transition, VGG-like on CIFAR-10, log-uniform prior",
+    "fig4": "Figure 4: accuracy of weight samples and of averages, LeNet-5 on MNIST, all layers variational",
+    "fig5": "Figure 5: accuracy against the fraction of sigmas removed, LeNet-5 on MNIST",
+    "fig8": "Figure 8: phase transition for each prior, VGG-like on CIFAR-10",
+    "fig9": "Figure 9: densities of activations of a variance layer by class, LeNet-5 on MNIST",
+}
+
+
+def jobs_of(names: list[str], library: Library) -> list[Job]:
+    """Every run that the targets need, each once (two rows may share a run)."""
+    found: dict[Path, Job] = {}
+    for name in names:
+        target = TARGETS[name]
+        for experiment in target.experiments:
+            for job in library.jobs(experiment, seeds=target.seeds):
+                found.setdefault(job.folder(), job)
+    return list(found.values())
+
+
+def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
+    """(name, rows) of a table, (name, (figure, numbers)) of a figure; what has no finished run is left out."""
+    for name in names:
+        target = TARGETS[name]
+        if target.draw is None:
+            if rows := tables.rows_of(name, library.metrics):
+                yield name, rows
+        elif all(library.finished(e, target.seeds) for e in target.experiments):
+            yield name, target.draw(library)
