@@ -1,6 +1,7 @@
 """Rebuild tables and figures of the paper, running what is missing:
 
 python scripts/reproduce.py table1|table2|table3|noise|phase|fig1..fig5|fig8|fig9|all [key=value ...]
+(toy is another name for fig1)
 
 seeds=3            runs of each row, seeds 0, 1, 2
 scale=small        experiments that fit two CPU cores (configs/experiment/small); full: as published (the default)
@@ -27,7 +28,7 @@ class UsageError(ValueError):
 
 def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
     """Names of targets, options, and overrides for train.py."""
-    names = [a for a in arguments if "=" not in a]
+    names = ["fig1" if a == "toy" else a for a in arguments if "=" not in a]
     if unknown := [n for n in names if n not in targets and n != "all"]:
         raise UsageError(f"{unknown[0]} is not known: choose from {', '.join(targets)}, all")
     if not names:

@@ -126,8 +126,9 @@ def phase_transition(runs: dict[str, list[tuple[list[dict], dict]]]) -> Drawn:
             axis.grid(alpha=0.25)
     axes[0].set_ylabel("test accuracy, %")
     axes[len(runs)].set_ylabel("log alpha")
-    axes[0].legend(frameon=False, fontsize=8)
-    axes[len(runs)].legend(frameon=False, fontsize=8)
+    for axis in (axes[0], axes[len(runs)]):
+        if axis.lines:
+            axis.legend(frameon=False, fontsize=8)
     return figure, numbers
 
 

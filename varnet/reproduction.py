@@ -15,7 +15,7 @@ from varnet.tables import name_at
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 PRIORS = ("loguniform", "student", "ard")
-TOY_SEEDS = 8  # kinds of representation differ by seed
+TOY_SEEDS = 8  # at full scale, at least: the kinds of representation differ by seed
 
 
 @functools.cache
@@ -43,12 +43,25 @@ class Job(NamedTuple):
         return run.folder_of(self.config())
 
 
+# How many seeds a target takes, from the number asked for and the scale.
+def _as_asked(asked: int, _scale: str) -> int:
+    return asked
+
+
+def _one(_asked: int, _scale: str) -> int:
+    return 1
+
+
+def _toy_seeds(asked: int, scale: str) -> int:
+    return asked if scale == "small" else max(asked, TOY_SEEDS)
+
+
 class Target(NamedTuple):
     """A table or a figure: its experiments, and for a figure what draws it from runs found by experiment."""
 
     experiments: tuple[str, ...]
     draw: Callable[["Library"], figures.Drawn] | None = None
-    seeds: int | None = None  # fixed by the figure; None: as many as asked for
+    seeds: Callable[[int, str], int] = _as_asked
 
 
 class Library:
@@ -58,8 +71,11 @@ class Library:
         self.seeds, self.scale, self.overrides, self.data_dir = seeds, scale, overrides, data_dir
 
     def jobs(self, experiment: str, scale: str | None = None, seeds: int | None = None) -> list[Job]:
-        name = experiment if experiment == "toy" else name_at(experiment, scale or self.scale)
+        name = name_at(experiment, scale or self.scale)
         return [Job(name, seed, self.overrides) for seed in range(seeds or self.seeds)]
+
+    def seeds_for(self, target: "Target") -> int:
+        return target.seeds(self.seeds, self.scale)
 
     def finished(self, experiment: str, seeds: int | None = None, scale: str | None = None) -> list[Path]:
         folders = (job.folder() for job in self.jobs(experiment, scale, seeds))
@@ -89,15 +105,19 @@ def _phases(library: Library, priors: tuple[str, ...]) -> figures.Drawn:
 
 TARGETS = {
     **{name: Target(tuple(dict.fromkeys(row.experiment for row in rows))) for name, rows in TABLES.items()},
-    "fig1": Target(("toy",), lambda lib: figures.toy_activations(lib.opened("toy", TOY_SEEDS)), seeds=TOY_SEEDS),
+    "fig1": Target(
+        ("toy",), lambda lib: figures.toy_activations(lib.opened("toy", lib.seeds_for(TARGETS["fig1"]))), _toy_seeds
+    ),
     "fig2": Target((), lambda _: figures.kl_divergences()),
     "fig3": Target(("phase_loguniform",), lambda lib: _phases(lib, ("loguniform",))),
     "fig4": Target(
-        ("table2_mnist_variance",), lambda lib: figures.weight_samples(lib.opened("table2_mnist_variance", 1)[0]), 1
+        ("table2_mnist_variance",), lambda lib: figures.weight_samples(lib.opened("table2_mnist_variance", 1)[0]), _one
     ),
-    "fig5": Target(("table1_zero_mean",), lambda lib: figures.pruning(lib.opened("table1_zero_mean", 1)[0]), 1),
+    "fig5": Target(("table1_zero_mean",), lambda lib: figures.pruning(lib.opened("table1_zero_mean", 1)[0]), _one),
     "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS)),
-    "fig9": Target(("table1_zero_mean",), lambda lib: figures.class_densities(lib.opened("table1_zero_mean", 1)[0]), 1),
+    "fig9": Target(
+        ("table1_zero_mean",), lambda lib: figures.class_densities(lib.opened("table1_zero_mean", 1)[0]), _one
+    ),
 }
 CAPTIONS = {
     "fig1": "Figure 1: activations of two variance neurons on the toy problem, by seed",
@@ -116,7 +136,7 @@ def jobs_of(names: list[str], library: Library) -> list[Job]:
     for name in names:
         target = TARGETS[name]
         for experiment in target.experiments:
-            for job in library.jobs(experiment, seeds=target.seeds):
+            for job in library.jobs(experiment, seeds=library.seeds_for(target)):
                 found.setdefault(job.folder(), job)
     return list(found.values())
 
@@ -128,5 +148,5 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
         if target.draw is None:
             if rows := tables.rows_of(name, library.metrics):
                 yield name, rows
-        elif all(library.finished(e, target.seeds) for e in target.experiments):
+        elif all(library.finished(e, library.seeds_for(target)) for e in target.experiments):
             yield name, target.draw(library)

@@ -1,0 +1,216 @@
+"""Tables from fixture runs, the jobs that a target needs, and reproduce.py itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from composing import ROOT
+
+from varnet import figures, jobs, tables
+from varnet.published import TABLES
+from varnet.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
+
+sys.path.append(str(ROOT / "scripts"))
+import reproduce
+
+
+def finished(job: Job, **metrics) -> None:
+    """A finished run's folder, without the run."""
+    job.folder().mkdir(parents=True)
+    values = {"acc_1": 98.0, "acc_det": 11.0, "acc_k": 99.0, "elbo": -5.0, "data_term": -4.0, "kl": 1.0, "epochs": 200}
+    content = values | {"seed": job.seed, "commit": "0123456789abcdef", "samples": 20} | metrics
+    (job.folder() / "metrics.json").write_text(json.dumps(content))
+
+
+@pytest.fixture
+def here(tmp_path) -> tuple[str, ...]:
+    return (f"out_dir={tmp_path / 'runs'}",)
+
+
+def test_the_table_of_fixture_runs(here):
+    for seed, value in enumerate((99.1, 99.3, 99.5)):
+        finished(Job("noise_bernoulli", seed, here), acc_k=value)
+    finished(Job("small/noise_uniform", 0, here), acc_k=98.0, epochs=20)
+    rows = tables.rows_of("noise", Library(1, "full", here).metrics)
+    assert tables.markdown(rows) == (
+        "| row | metric | published | ours | n | difference | scale |\n"
+        "|---|---|---|---|---|---|---|\n"
+        "| bernoulli | 20 samples, % | 98.70 | 99.30 ± 0.20 | 3 | 0.60 | full |\n"
+        "| uniform | 20 samples, % | 98.70 | 98.00 | 1 | -0.70 | small, 20 epochs |\n"
+    )
+    assert rows[0]["command"] == "python train.py experiment=noise_bernoulli seed=0,1,2 -m"
+    assert rows[0]["seeds"] == [0, 1, 2] and rows[0]["commit"] == "0123456789"
+    wanted = {"row", "metric", "published", "mean", "std", "n", "scale", "command", "commit"}
+    assert all(wanted <= set(row) for row in rows) and rows[1]["std"] is None
+    assert json.loads(tables.as_json(rows)) == rows
+    html = tables.as_html(rows)
+    assert html.count("<tr>") == 3 and "99.30 ± 0.20" in html
+
+
+def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):
+    finished(Job("noise_bernoulli", 0, here))
+    other = Job("noise_bernoulli", 1, here)
+    finished(other)
+    other.folder().rename(other.folder().with_name("seed1-deadbeef"))
+    assert [row["n"] for row in tables.rows_of("noise", Library(3, "full", here).metrics)] == [1]
+
+
+def test_the_poster_and_small_numbers_are_shown():
+    row = {"row": "layer", "metric": "kl", "published": 1.7, "poster": 0.36, "mean": 0.01234, "std": None, "n": 1}
+    shown = tables.cells(row | {"difference": -1.68766, "scale": "full", "epochs": 200})
+    assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "full"]
+
+
+def test_rows_that_share_a_run_share_it():
+    library = Library(2, "full")
+    assert Job("phase_loguniform", 1).folder() == Job("table2_cifar10_variance", 1).folder()
+    assert len(jobs_of(["table1", "noise", "fig5", "fig9"], library)) == 5 * 2 + 2 * 2
+    assert jobs_of(["fig2"], library) == []
+    assert len(jobs_of(["fig1"], library)) == 8 and len(jobs_of(["fig1"], Library(2, "small"))) == 2
+
+
+@pytest.mark.parametrize("scale", ["full", "small"])
+def test_every_target_has_its_experiments_and_a_name(scale):
+    library = Library(1, scale)
+    for name in TARGETS:
+        jobs_of([name], library)  # composes all
+        assert name in TABLES or name in CAPTIONS
+    small = [job.config() for job in jobs_of(list(TARGETS), Library(1, "small"))]
+    assert all(cfg.scale == "small" and cfg.name.startswith("small/") for cfg in small)
+    assert all(job.config().scale is None for job in jobs_of(list(TARGETS), Library(1, "full")))
+
+
+def test_published_numbers_are_those_of_the_experiments_headers():
+    for rows in TABLES.values():
+        for row in rows:
+            text = (ROOT / "configs" / "experiment" / f"{row.experiment}.yaml").read_text()
+            assert f"experiment={row.experiment}" in text
+            if row.published is not None and "The same run as" not in text and row.metric != "log_alpha":
+                assert f"{row.published:g}" in text or f"{row.published:.1f}" in text, row
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["table9"], "table9 is not known"),
+        ([], "name a table"),
+        (["fig2", "seed=3"], "there is no key seed"),
+        (["fig2", "seeds=0"], "seeds=0"),
+        (["fig2", "scale=tiny"], "scale=tiny"),
+        (["fig2", "jobs=x"], "jobs=x"),
+    ],
+)
+def test_wrong_arguments(arguments, words):
+    with pytest.raises(reproduce.UsageError) as caught:
+        reproduce.parse(arguments, list(TARGETS))
+    assert words in str(caught.value)
+
+
+def test_arguments():
+    names, options, passed = reproduce.parse(["all", "jobs=2", "data_dir=d"], list(TARGETS))
+    assert names == list(TARGETS) and options["scale"] == "full" and passed == ("data_dir=d", "threads=1")
+    assert reproduce.parse(["toy", "fig1"], list(TARGETS))[0] == ["fig1"]
+
+
+def test_fig2(tmp_path, capsys):
+    assert reproduce.main(["fig2", f"out={tmp_path}"]) == 0
+    assert (tmp_path / "fig2.png").read_bytes().startswith(b"\x89PNG") and "<svg" in (tmp_path / "fig2.svg").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/png;base64," in page and "Figure 2" in page and "http" not in page.replace("http-equiv", "")
+    numbers = json.loads((tmp_path / "fig2.numbers.json").read_text())
+    assert numbers["Student's t, nu = 1e-16"]["0"] == pytest.approx(numbers["log-uniform"]["0"], abs=1e-3)
+    assert numbers["log-uniform"]["4"] < numbers["log-uniform"]["0"] < numbers["log-uniform"]["-4"]
+
+
+def test_toy_from_nothing_and_again(tmp_path):
+    command = [
+        sys.executable, str(ROOT / "scripts" / "reproduce.py"), "toy", "scale=small", f"out={tmp_path / 'out'}",
+        f"out_dir={tmp_path / 'runs'}", "threads=1",
+    ]  # fmt: skip
+    first = subprocess.run(command, capture_output=True, text=True)
+    assert first.returncode == 0, first.stderr
+    numbers = json.loads((tmp_path / "out" / "fig1.numbers.json").read_text())
+    assert numbers["seed 0"]["kind"] in ("repeat", "orthogonal", "mixed") and numbers["seed 0"]["acc_k"] > 50
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0 and "1 of 1 runs are finished already" in again.stdout
+
+
+def test_what_is_missing_is_said(here, tmp_path, capsys):
+    assert reproduce.main(["table3", "run=false", f"out={tmp_path / 'out'}", *here]) == 1
+    assert "no finished run yet for: table3" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_interrupted_and_started_again(tmp_path):
+    command = [
+        sys.executable, str(ROOT / "scripts" / "reproduce.py"), "toy", "scale=small", f"out={tmp_path / 'out'}",
+        f"out_dir={tmp_path / 'runs'}", "threads=1", "checkpoint_every=50", "seeds=2", "jobs=2",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs = tmp_path / "runs" / "small" / "toy"
+    deadline = time.monotonic() + 120
+    while len(list(runs.glob("seed*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130 and "goes on from the checkpoints" in errors
+    assert not list(runs.glob("seed*/metrics.json"))
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    logs = "".join(log.read_text() for log in runs.glob("*.log"))
+    assert logs.count("going on after epoch") == 2
+
+
+def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path, here):
+    good = Job("small/toy", 0, (*here, "threads=1", "schedule.epochs=2", "dataset.train_size=40"))
+    bad = Job("small/toy", 0, (*here, "schedule.epochs=2", "data_dir=null", "schedule.lr=-1"))
+    failed = jobs.run_all([bad, good], at_once=1, root=ROOT)
+    assert len(failed) == 1 and "schedule.lr=-1" in failed[0] and good.folder().joinpath("metrics.json").exists()
+
+
+def test_time_left():
+    assert jobs.time_left(1.0, 0.0, 3.0, 1800) == "1 h 00 min left"
+    assert jobs.time_left(2.5, 2.0, 3.0, 60) == "2 min left"
+    assert jobs.time_left(2.0, 2.0, 3.0, 60) == "time left not known yet"
+
+
+def test_kinds_of_representation():
+    torch.manual_seed(0)
+    one = torch.rand(500, 1) + 0.1
+    assert figures.representation(torch.cat([one, 2 * one], 1))[0] == "repeat"
+    assert figures.representation(torch.rand(500, 2) + 0.1)[0] == "orthogonal"
+
+
+def test_where_the_transition_is():
+    accuracies = [(99, 10), (99, 60), (40, 98), (10, 99)]
+    history = [
+        {"epoch": i + 1, "acc_det": det, "acc_zero_mean_k": zero, "acc_k": 99}
+        for i, (det, zero) in enumerate(accuracies)
+    ]
+    assert list(figures.transition(history).values()) == [2, 3]
+
+
+def test_figures_from_a_real_run(tmp_path):
+    from composing import tiny
+
+    from train import run
+    from varnet.run import folder_of, open_finished
+
+    cfg = tiny(tmp_path, "param=zero_mean", "schedule.epochs=2")
+    run(cfg)
+    opened = open_finished(Path(folder_of(cfg)))
+    for figure, numbers in (
+        figures.weight_samples(opened, draws=3, averages=2, samples=2),
+        figures.pruning(opened, samples=2),
+        figures.class_densities(opened),
+    ):
+        assert figure.axes and numbers
+    history = [json.loads(line) for line in (folder_of(cfg) / "history.jsonl").read_text().splitlines()]
+    metrics = json.loads((folder_of(cfg) / "metrics.json").read_text())
+    figure, _ = figures.phase_transition({"loguniform": [(history, metrics)] * 2})
+    assert len(figure.axes) == 2
