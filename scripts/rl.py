@@ -61,7 +61,10 @@ def sweep(configs: list[DictConfig]) -> None:
         text = f"failed: {outcome.error}" if outcome.error else f"score {outcome.result['score']:.1f}"
         print(f"{names[index]}: {text}", flush=True)
 
-    outcomes = parallel.run_all(run, configs, configs[0].jobs, done)
+    try:
+        outcomes = parallel.run_all(run, configs, configs[0].jobs, done)
+    except Interrupted as error:
+        stop(f"{error}; saved: the same command goes on", error.exit_code)
     folders = [runs.folder_of(cfg) for cfg, outcome in zip(configs, outcomes, strict=True) if not outcome.error]
     if folders:
         summarise(folders, Path(configs[0].out_dir))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
+from varnet.trainer import Interrupted
+
 
 class Outcome(NamedTuple):
     result: object = None
@@ -19,10 +21,10 @@ def run_all(
     """function(argument) for each argument, at most `jobs` at a time; `done(index, outcome)` as they end.
 
     The function must be importable by name and its argument and result small: they travel through a pipe. SIGTERM and
-    Ctrl-C reach the running ones, which may save before they end; those that have not begun are left out.
+    Ctrl-C reach the running ones, which may save before they end, and raise Interrupted once they have ended.
     """
     context = _context()
-    outcomes, waiting, running = [Outcome(error="not begun")] * len(arguments), list(range(len(arguments))), {}
+    outcomes, waiting, running = [Outcome()] * len(arguments), list(range(len(arguments))), {}
     stopped: list[int] = []
     before = _on_signals(lambda number: (stopped.append(number), [p.terminate() for p, _ in running.values()]))
     try:
@@ -42,6 +44,8 @@ def run_all(
             signal.signal(number, handler)
         for process, _ in running.values():
             process.terminate()
+    if stopped:
+        raise Interrupted(stopped[0])
     return outcomes
 
 

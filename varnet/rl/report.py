@@ -28,8 +28,9 @@ COMMAND = "python scripts/rl.py -m env={env} policy={policy} 'seed={seeds}'"
 class Curves(dict):
     """seed -> evaluation score by episode, of the runs of one task and policy."""
 
-    metrics: dict
-    config: dict
+    metrics: dict  # of one of the runs
+    config: dict  # of all of them, without the seed
+    commits: set[str | None]
 
 
 def find(folder: Path) -> list[Path]:
@@ -52,7 +53,8 @@ def collect(folders: Iterable[Path]) -> dict[tuple[str, str], Curves]:
                 f"{folder} is no other seed of the same run: {'; '.join(lines[:3])}; leave one of them out"
             )
         rows = [json.loads(line) for line in (folder / HISTORY).read_text().splitlines()]
-        curves.metrics, curves.config = metrics, config
+        commits = {metrics["commit"]} | (curves.commits if curves else set())
+        curves.metrics, curves.config, curves.commits = metrics, config, commits
         curves[metrics["seed"]] = np.array([row["score"] for row in rows])
     if not found:
         raise ConfigError("there is no finished run to report: start with python scripts/rl.py --help")
@@ -94,7 +96,7 @@ def _row(row: str, metric: str, values: list[float], env: str, policy: str, curv
         "n": len(values),
         "scale": f"{curves.metrics['episodes']} episodes",
         "command": COMMAND.format(env=env, policy=policy, seeds=_seeds(sorted(curves))),
-        "commit": curves.metrics["commit"],
+        "commit": ", ".join(sorted(filter(None, curves.commits))) or None,
     }
 
 
