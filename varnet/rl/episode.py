@@ -1,5 +1,6 @@
 """One episode: the policy acts with the weights it holds."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,9 +42,18 @@ def play(
 
 
 def choose(logits: np.ndarray, rng: np.random.Generator, greedy: bool) -> int:
+    """An action. In plain Python, which for two or three numbers is five times as fast as numpy."""
+    values = logits.tolist()
+    highest = max(values)
     if greedy:
-        return int(logits.argmax())
-    steps = np.exp(logits - logits.max()).cumsum()  # probabilities up to a factor, summed up
-    if not steps[-1] >= 1:  # false for NaN
+        return values.index(highest)
+    chances = [math.exp(value - highest) for value in values]  # probabilities, up to a factor
+    total = sum(chances)
+    if not total >= 1:  # false for NaN
         raise FloatingPointError("the policy's logits are not finite")
-    return int(np.searchsorted(steps, rng.random() * steps[-1], side="right"))
+    rest = rng.random() * total
+    for action, chance in enumerate(chances):
+        rest -= chance
+        if rest < 0:
+            return action
+    return values.index(highest)  # rounding left a rest of 0

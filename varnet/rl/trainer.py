@@ -36,7 +36,7 @@ class Trainer:
     def __init__(self, cfg: DictConfig, env, policy: nn.Sequential, device: torch.device, folder: Path):
         self.cfg, self.env, self.folder = cfg, env, folder
         self.policy = policy.to(device)
-        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=cfg.schedule.lr)
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=cfg.schedule.lr, fused=True)
         self.baseline = Baseline(cfg.env.max_steps, cfg.reinforce.baseline)
         self.history: list[dict] = []
         self.seconds = 0.0
