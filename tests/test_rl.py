@@ -496,6 +496,6 @@ def test_a_gif_of_a_policy(tmp_path):
     run(cfg)
     path, score = render.gif(folder_of(cfg))
     with Image.open(path) as image:
-        assert image.n_frames == math.ceil(score / 2) > 1
+        assert 1 < image.n_frames <= math.ceil(score / 2)  # equal frames are joined
     with pytest.raises(config.ConfigError, match=r"render=.* is not a folder"):
         render.gif(tmp_path / "nowhere")
