@@ -438,7 +438,8 @@ def test_the_command_says_one_sentence():
 
 def finished_run(folder: Path, env: str, policy: str, seed: int, scores: list[float], **changes) -> Path:
     """The folder of a finished run, written by hand."""
-    cfg = composed(f"env={env}", f"policy={policy}", f"seed={seed}", *(f"{k}={v}" for k, v in changes.items()))
+    changes = {"env": env, "policy": policy, "seed": seed, "schedule.episodes": 150, **changes}
+    cfg = composed(*(f"{key}={value}" for key, value in changes.items()))
     path = folder / f"{env}-{policy}-{seed}"
     (path / ".hydra").mkdir(parents=True)
     OmegaConf.save(cfg, path / ".hydra/config.yaml", resolve=True)
@@ -455,7 +456,7 @@ def test_report_of_known_runs(tmp_path):
     found = report.results(report.find(tmp_path))
     common = {"published": None, "n": 2, "scale": "150 episodes", "commit": "abc"}
     metric = "final score, mean of the last 100 evaluation episodes"
-    script = "python scripts/rl.py -m env=cartpole policy={} 'seed=range(2)'"
+    script = "python scripts/rl.py -m env=cartpole policy={} 'seed=range(2)' schedule.episodes=150 schedule.lr=0.001"
     spread = 20 / math.sqrt(2)
     assert found == [
         {"row": "cartpole, deterministic", "metric": metric, "mean": 90.0, "std": 0.0,

@@ -22,7 +22,7 @@ STYLES = {  # policy -> (label, colour), in the order of the paper's legend
     "variance": ("variance network", "#4c72b0"),
 }
 SMOOTHING = 50  # episodes of the moving average that the figure shows
-COMMAND = "python scripts/rl.py -m env={env} policy={policy} 'seed={seeds}'"
+COMMAND = "python scripts/rl.py -m env={env} policy={policy} 'seed={seeds}' {schedule}"
 
 
 class Curves(dict):
@@ -87,6 +87,7 @@ def results(folders: Iterable[Path]) -> list[dict]:
 
 
 def _row(row: str, metric: str, values: list[float], env: str, policy: str, curves: Curves) -> dict:
+    schedule = " ".join(f"schedule.{key}={value}" for key, value in curves.config["schedule"].items())
     return {
         "row": row,
         "metric": f"{metric}, mean of the last {curves.metrics['window']} evaluation episodes",
@@ -95,7 +96,7 @@ def _row(row: str, metric: str, values: list[float], env: str, policy: str, curv
         "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "n": len(values),
         "scale": f"{curves.metrics['episodes']} episodes",
-        "command": COMMAND.format(env=env, policy=policy, seeds=_seeds(sorted(curves))),
+        "command": COMMAND.format(env=env, policy=policy, seeds=_seeds(sorted(curves)), schedule=schedule),
         "commit": ", ".join(sorted(filter(None, curves.commits))) or None,
     }
 
