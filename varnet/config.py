@@ -12,7 +12,10 @@ from varnet.schedule import DECAYS
 
 # What may differ between the start of a run and its continuation, and is no part of its identity.
 HARMLESS = ("eval.every",)
-RUNTIME = ("out_dir", "data_dir", "resume", "device", "threads", "checkpoint_every", "checkpoint_minutes", "name")
+RUNTIME = (
+    "out_dir", "data_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every", "checkpoint_minutes",
+    "name",
+)  # fmt: skip
 
 
 KEYS = (

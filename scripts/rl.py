@@ -1,0 +1,152 @@
+"""Exploration by parameter noise (section 6.2, Figure 6): REINFORCE with one draw of the weights per episode.
+
+python scripts/rl.py policy=variance env=cartpole seed=0        one run
+python scripts/rl.py policy=variance env=cartpole 'seed=range(9)' -m    nine runs, as many at a time as there are cores
+python scripts/rl.py -m policy=deterministic,parameter_noise,variance env=cartpole,acrobot 'seed=range(9)'
+python scripts/rl.py resume=FOLDER                              go on with an interrupted run
+python scripts/rl.py render=FOLDER                              an episode of its policy as FOLDER/policy.gif
+
+Sweeps: Hydra's own launcher runs one job after the other, so this script expands -m itself (the same syntax: lists,
+range(), choice()) and gives every run a process and one thread; jobs=N says how many at a time. A run that fails does
+not stop the others, and the same command runs only what is missing. figure6.png and fig6.json then stand in out_dir.
+With hydra/launcher=... (e.g. joblib, submitit_slurm) the sweep is left to that launcher.
+"""
+
+import itertools
+import json
+import logging
+import sys
+from pathlib import Path
+
+import hydra
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from varnet import checkpoint
+from varnet import run as runs
+from varnet.config import ConfigError, explain
+from varnet.rl import parallel, render, report
+from varnet.rl.run import check, make_env, run
+from varnet.trainer import Diverged, Interrupted
+
+CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "rl"
+SWEEP = ("-m", "--multirun")
+
+
+def guarded(cfg: DictConfig, folder: Path | None = None) -> float:
+    """run, with every foreseeable failure said in one sentence."""
+    folder = folder or runs.folder_of(cfg)
+    try:
+        metrics = run(cfg, folder)
+    except (ConfigError, checkpoint.CheckpointError) as error:
+        stop(error, 2)
+    except Diverged as error:
+        stop(f"{error} ({folder})", 3)
+    except Interrupted as error:
+        stop(f"{error}; saved: go on with python scripts/rl.py resume={folder}", error.exit_code)
+    except OSError as error:
+        stop(f"{error.strerror or error} ({error.filename or folder}): put it right and start again", 4)
+    print(f"score {metrics['score']:.1f} (mean of the last {metrics['window']} evaluations)\nrun folder: {folder}")
+    return metrics["score"]
+
+
+def sweep(configs: list[DictConfig]) -> None:
+    """Every configuration in a process of its own; then the figure."""
+    names = [f"{cfg.name} seed {cfg.seed}" for cfg in configs]
+
+    def done(index: int, outcome: parallel.Outcome) -> None:
+        text = f"failed: {outcome.error}" if outcome.error else f"score {outcome.result['score']:.1f}"
+        print(f"{names[index]}: {text}", flush=True)
+
+    try:
+        outcomes = parallel.run_all(run, configs, configs[0].jobs, done)
+    except Interrupted as error:
+        stop(f"{error}; saved: the same command goes on", error.exit_code)
+    folders = [runs.folder_of(cfg) for cfg, outcome in zip(configs, outcomes, strict=True) if not outcome.error]
+    if folders:
+        summarise(folders, Path(configs[0].out_dir))
+    if failed := [f"{name}: {outcome.error}" for name, outcome in zip(names, outcomes, strict=True) if outcome.error]:
+        stop(f"{len(failed)} of {len(names)} runs failed ({failed[0]}); the same command runs what is missing", 1)
+
+
+def summarise(folders: list[Path], out_dir: Path) -> None:
+    try:
+        rows, chart = report.results(folders), report.figure(folders)
+    except ConfigError as error:  # a sweep over something else than seeds
+        print(f"no figure: {error}")
+        return
+    checkpoint.write_atomically(out_dir / "fig6.json", (json.dumps(rows, indent=2) + "\n").encode())
+    checkpoint.write_atomically(out_dir / "figure6.png", report.png(chart))
+    for row in rows:
+        spread = "" if row["std"] is None else f" +- {row['std']:.1f}"
+        print(f"{row['row']:<40}{row['mean']:8.1f}{spread}  (n = {row['n']})")
+    print(f"figure: {out_dir / 'figure6.png'}")
+
+
+def expanded(overrides: list[str]) -> list[list[str]]:
+    """The grid of a sweep: one list of overrides per run."""
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    choices = [
+        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
+        if o.is_sweep_override()
+        else [o.input_line]
+        for o in parsed
+    ]
+    return [list(chosen) for chosen in itertools.product(*choices)]
+
+
+def composed(overrides: list[str]) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = compose("rl", overrides)
+    check(cfg)
+    return cfg
+
+
+def stop(message: object, code: int) -> None:
+    print(f"error: {message}" if code < 128 else str(message), file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="rl")
+def main(cfg: DictConfig) -> float:
+    return guarded(cfg)
+
+
+def named_folder(overrides: list[str], key: str) -> Path | None:
+    """The folder that resume= or render= names."""
+    given = [o.partition("=")[2] for o in overrides if o.startswith(f"{key}=")]
+    if given and not given[-1]:
+        raise ConfigError(f"{key}= is empty: name the folder of a run, or leave it out")
+    return Path(given[-1]) if given and given[-1] != "null" else None
+
+
+def command_line(arguments: list[str]) -> None:
+    """What Hydra would report over many lines is said in one; resume= and render= bypass composition."""
+    overrides = [a for a in arguments if not a.startswith("-")]
+    flags = [a for a in arguments if a.startswith("-")]
+    try:
+        if folder := named_folder(overrides, "render"):
+            print("policy: {}\nscore of the episode: {:.0f}".format(*render.gif(folder)))
+        elif folder := named_folder(overrides, "resume"):
+            guarded(runs.resumed(folder, [o for o in overrides if not o.startswith("resume=")]), folder)
+        elif flags and set(flags) <= set(SWEEP) and not any(o.startswith("hydra/launcher") for o in overrides):
+            configs = [composed(chosen) for chosen in expanded(overrides)]
+            make_env(configs[0]).close()  # a missing package is said once, not by every run
+            sweep(configs)
+        else:
+            if not flags:
+                composed(overrides)
+            main()
+    except (ConfigError, checkpoint.CheckpointError) as error:
+        stop(error, 2)
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        stop(explain(error, overrides).replace("python train.py", "python scripts/rl.py"), 2)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    sys.argv[1:] = sorted(sys.argv[1:], key=lambda a: not a.startswith("-"))  # Hydra wants its flags first
+    command_line(sys.argv[1:])

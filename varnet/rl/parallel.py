@@ -1,0 +1,98 @@
+"""Many runs at a time, each in a process of its own: whatever happens to one, the others go on."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import NamedTuple
+
+from varnet.trainer import Interrupted
+
+
+class Outcome(NamedTuple):
+    result: object = None
+    error: str | None = None  # one sentence
+
+
+def run_all(
+    function: Callable, arguments: Sequence, jobs: int | None = None, done: Callable[[int, Outcome], None] | None = None
+) -> list[Outcome]:
+    """function(argument) for each argument, at most `jobs` at a time; `done(index, outcome)` as they end.
+
+    The function must be importable by name and its argument and result small: they travel through a pipe. SIGTERM and
+    Ctrl-C reach the running ones, which may save before they end, and raise Interrupted once they have ended.
+    """
+    context = _context()
+    outcomes, waiting, running = [Outcome()] * len(arguments), list(range(len(arguments))), {}
+    stopped: list[int] = []
+    before = _on_signals(lambda number: (stopped.append(number), [p.terminate() for p, _ in running.values()]))
+    try:
+        while running or (waiting and not stopped):
+            while waiting and not stopped and len(running) < (jobs or os.cpu_count() or 1):
+                index = waiting.pop(0)
+                running[index] = _start(context, function, arguments[index])
+            wait([process.sentinel for process, _ in running.values()], timeout=1.0)
+            for index, (process, connection) in list(running.items()):
+                if connection.poll() or not process.is_alive():
+                    outcomes[index] = _outcome(process, connection)
+                    del running[index]
+                    if done is not None:
+                        done(index, outcomes[index])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for process, _ in running.values():
+            process.terminate()
+    if stopped:
+        raise Interrupted(stopped[0])
+    return outcomes
+
+
+def _context():
+    """Processes forked from a clean one that has imported torch already, where the system can do that."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["varnet.rl.run"])
+    return context
+
+
+def _start(context, function: Callable, argument: object) -> tuple[multiprocessing.Process, Connection]:
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(function, argument, theirs))
+    process.start()
+    theirs.close()
+    return process, ours
+
+
+def _child(function: Callable, argument: object, connection: Connection) -> None:
+    try:
+        outcome = Outcome(function(argument))
+    except (Exception, KeyboardInterrupt) as error:
+        text = " ".join(str(error).split()) or "no reason given"
+        outcome = Outcome(
+            error=text if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {text}"
+        )
+    connection.send(tuple(outcome))
+
+
+def _outcome(process: multiprocessing.Process, connection: Connection) -> Outcome:
+    try:
+        outcome = Outcome(*connection.recv())
+    except EOFError:
+        outcome = None
+    process.join()
+    connection.close()
+    if outcome is not None:
+        return outcome
+    code = process.exitcode
+    reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    return Outcome(error=f"its process ended without a result ({reason})")
+
+
+def _on_signals(act: Callable[[int], object]) -> dict:
+    try:
+        return {n: signal.signal(n, lambda number, _: act(number)) for n in (signal.SIGTERM, signal.SIGINT)}
+    except ValueError:  # not in the main thread
+        return {}

@@ -1,0 +1,164 @@
+"""One run: per episode one draw of the weights, one update (Adam), and one evaluation episode with a draw of its own.
+
+All that is random in an episode follows from the seed and the episode's number. A run that goes on after a kill needs
+no state of any generator for it, and runs of the same seed start their episodes alike whatever their policy is.
+"""
+
+import contextlib
+import json
+import math
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from omegaconf import DictConfig
+from torch import nn
+
+from varnet import checkpoint, resample
+from varnet.config import identity
+from varnet.layers import layers_of
+from varnet.rl.episode import Episode, play
+from varnet.rl.policy import acting
+from varnet.rl.reinforce import Baseline, loss, returns
+from varnet.run import HISTORY, check_fits
+from varnet.trainer import Diverged, Interrupted
+
+# Of a line of history. score: of the evaluation episode; train_score: of the one learned from; steps: of all training
+# episodes so far; std: of a random weight, the root of the mean variance over the random layers.
+COLUMNS = ("episode", "score", "train_score", "steps", "entropy", "gradient", "std")
+TRAINING, EVALUATION = 0, 1
+
+
+class Trainer:
+    def __init__(self, cfg: DictConfig, env, policy: nn.Sequential, device: torch.device, folder: Path):
+        self.cfg, self.env, self.folder = cfg, env, folder
+        self.policy = policy.to(device)
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=cfg.schedule.lr, fused=True)
+        self.baseline = Baseline(cfg.env.max_steps, cfg.reinforce.baseline)
+        self.history: list[dict] = []
+        self.seconds = 0.0
+        self.signal: int | None = None
+
+    @property
+    def episode(self) -> int:
+        """Episodes learned from so far."""
+        return len(self.history)
+
+    # ---- one episode
+
+    def step(self) -> dict:
+        """Learn from one episode, evaluate with another: a line of history."""
+        try:
+            played = self.play(TRAINING)
+            entropy, gradient = self.update(played)
+            score = self.play(EVALUATION, greedy=self.cfg.eval.actions == "greedy").score
+        except FloatingPointError as error:
+            kept = "the last good one is kept" if checkpoint.exists(self.folder) else "none was written yet"
+            raise Diverged(
+                f"{error} in episode {self.episode + 1}: lower schedule.lr={self.cfg.schedule.lr}; checkpoint: {kept}"
+            ) from error
+        steps = (self.history[-1]["steps"] if self.history else 0) + len(played.rewards)
+        values = (self.episode + 1, score, played.score, steps, entropy, gradient, self.std())
+        self.history.append(dict(zip(COLUMNS, values, strict=True)))
+        return self.history[-1]
+
+    def play(self, phase: int, greedy: bool = False, watch=None, env=None) -> Episode:
+        """An episode with new weights."""
+        rng = np.random.default_rng([self.cfg.seed, self.episode, phase])
+        torch.manual_seed(int(rng.integers(2**63 - 1)))
+        resample(self.policy)
+        return play(env or self.env, acting(self.policy), rng, greedy, watch)
+
+    def update(self, played: Episode) -> tuple[float, float]:
+        """(entropy, norm of the gradient); the weights are still those that played the episode."""
+        advantages = self.baseline.advantages(returns(played.rewards, self.cfg.reinforce.gamma))
+        value, entropy = loss(self.policy, played, advantages)
+        self.optimizer.zero_grad(set_to_none=True)
+        value.backward()
+        norm = float(torch.nn.utils.get_total_norm([p.grad for p in self.policy.parameters()]))
+        if not math.isfinite(norm):
+            raise FloatingPointError("the gradient is not finite")
+        self.optimizer.step()
+        return float(entropy), norm
+
+    @torch.no_grad()
+    def std(self) -> float:
+        variances = [layer.param.variance(layer).flatten() for layer in layers_of(self.policy).values()]
+        return float(torch.cat(variances).mean().sqrt()) if variances else 0.0
+
+    # ---- the loop
+
+    def fit(self) -> list[dict]:
+        """Train to the end and return the history."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        episodes = self.cfg.schedule.episodes
+        again = any(self.folder.glob("events.out.tfevents.*"))  # what was logged after the checkpoint is logged anew
+        writer = SummaryWriter(str(self.folder), purge_step=self.episode + 1 if again else None)
+        with contextlib.closing(writer), self._signals():
+            start = time.monotonic()
+            while self.episode < episodes and self.signal is None:
+                row = self.step()
+                for key in COLUMNS[1:]:
+                    writer.add_scalar(
+                        f"{'evaluation' if key == 'score' else 'training'}/{key}", row[key], row["episode"]
+                    )
+                if self.episode % self.cfg.checkpoint_every == 0:
+                    self.seconds, start = self.seconds + time.monotonic() - start, time.monotonic()
+                    self.save()
+                if self.episode % max(1, episodes // 10) == 0:
+                    print(self.note(), flush=True)
+            self.seconds += time.monotonic() - start
+            self.save()
+        if self.signal is not None:
+            raise Interrupted(self.signal)
+        return self.history
+
+    def note(self) -> str:
+        last = [row["score"] for row in self.history[-100:]]
+        return (
+            f"{self.cfg.name} seed {self.cfg.seed}: episode {self.episode}/{self.cfg.schedule.episodes}, "
+            f"score {np.mean(last):.1f} (last {len(last)})"
+        )
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and Ctrl-C are noted and acted on after the episode; a second one acts at once."""
+
+        def note(number: int, _frame: object) -> None:
+            self.signal = number
+            signal.signal(number, before[number])
+
+        try:
+            before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+        except ValueError:  # not in the main thread
+            before = {}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    # ---- survival
+
+    def save(self) -> None:
+        lines = "".join(json.dumps(row) + "\n" for row in self.history)
+        checkpoint.save(self.folder, self.state_dict())
+        checkpoint.write_atomically(self.folder / HISTORY, lines.encode())
+
+    def state_dict(self) -> dict:
+        return {
+            "model": self.policy.state_dict(), "optimizer": self.optimizer.state_dict(),
+            "baseline": self.baseline.state_dict(), "history": self.history, "seconds": self.seconds,
+            "config": identity(self.cfg),
+        }  # fmt: skip
+
+    def load_state_dict(self, state: dict) -> None:
+        check_fits(identity(self.cfg), state["config"], self.folder)
+        self.policy.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.baseline.load_state_dict(state["baseline"])
+        self.history, self.seconds = state["history"], state["seconds"]
