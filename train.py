@@ -57,8 +57,8 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
 def finish(trainer: Trainer, last: dict) -> dict:
     """The final numbers, on disk and in TensorBoard."""
     metrics = {
-        **{key: last[key] for key in last if key.startswith(("acc_", "nll_"))},
-        **trainer.final_elbo(),
+        **{key: last[key] for key in last if key.startswith(("acc_", "nll_", "sparsity", "compression"))},
+        **trainer.final_on_training_set(),
         "log_alpha": {name: values["mean"] for name, values in last["log_alpha"].items()},
         "name": str(trainer.cfg.name),
         "epochs": trainer.epoch,

@@ -108,16 +108,22 @@ class Variational(nn.Module):
 
     def _mean(self) -> Tensor | None:
         """The mean of the weights in this state; None for 0."""
-        return None if self.param.zero_mean or self.state.zero_mean else self.param.mean(self)
+        return None if self.param.zero_mean or self.state.zero_mean else self._kept(self.param.mean(self))
+
+    def _kept(self, values: Tensor) -> Tensor:
+        """Values of the weights, 0 where log alpha has passed the threshold."""
+        kept = self.param.kept(self)
+        return values if kept is None else values * kept
 
     def _std(self) -> Tensor:
         """The standard deviation of the weights in this state, up to its sign."""
-        std = self.param.std(self)
+        std = self._kept(self.param.std(self))
         return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
 
     def _spread(self) -> tuple[Tensor, Tensor | None]:
         """(root, scale) with variance = scale * root^2."""
-        root, scale = self.param.spread(self) if self.permutation is None else (self._std(), None)
+        altered = self.permutation is not None or self.param.threshold is not None
+        root, scale = (self._std(), None) if altered else self.param.spread(self)
         if root.dtype == torch.float16:
             raise ValueError(
                 f"{self} has float16 weights, which cannot hold variances: keep float32, use torch.autocast"

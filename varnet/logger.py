@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from varnet.checkpoint import write_atomically
 from varnet.layers import layers_of
 from varnet.run import HISTORY
+from varnet.sparsity import compression, has_threshold, sparsity
 
 ACCURACIES = ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k")
 SHOWN = (  # columns of the HPARAMS tab: what is mostly swept
@@ -34,7 +35,10 @@ def weights_summary(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
                 summary[name] = {
                     "mean": float(log_alpha.mean()), "min": float(log_alpha.min()), "max": float(log_alpha.max()),
                 }  # fmt: skip
-    return {"kl_by_layer": kl, "log_alpha": summary}, values
+    row = {"kl_by_layer": kl, "log_alpha": summary}
+    if has_threshold(layers_of(model).values()):
+        row |= {"sparsity": sparsity(model), "compression": compression(model)}
+    return row, values
 
 
 class Logger:
@@ -113,6 +117,8 @@ def scalars(row: dict) -> dict[str, float]:
     for key, value in row.items():
         if key == "kl_by_layer":
             tags |= {f"kl/{name}": v for name, v in value.items()}
+        elif key == "sparsity":
+            tags |= {f"sparsity/{name}": v for name, v in value.items()}
         elif key == "log_alpha":
             tags |= {f"log_alpha/{name}": v["mean"] for name, v in value.items()}
             tags |= {f"log_alpha_{end}/{name}": v[end] for name, v in value.items() for end in ("min", "max")}
@@ -168,4 +174,6 @@ def note_of(row: dict) -> str:
     parts = (
         f"acc det {row['acc_det']:.1f}, 1 {row['acc_1']:.1f}, K {row['acc_k']:.1f}{zero_mean}  ELBO {row['elbo']:.4g}"
     )
+    if "compression" in row:
+        return f"{parts}  compression {row['compression']:.1f}"
     return f"{parts}  log alpha {alphas}" if alphas else parts

@@ -25,8 +25,10 @@ class Parameterization:
     clip: tuple[float, float] | None = (-20.0, 20.0)  # log alpha is used clipped to this range
     learn: str = "sigma"  # zero_mean: sigma itself, of any sign, or log_sigma
     noise: str = "gaussian"  # zero_mean: the family of section 3.3
+    threshold: float | None = None  # weight, additive: weights with log alpha from this on are taken as 0
 
     name = ""
+    alpha_per_weight = False
     zero_mean = False  # E w = 0, so that a layer may leave out the product with the mean
     deterministic = False  # Var w = 0, so that a layer may leave out the noise
 
@@ -38,9 +40,14 @@ class Parameterization:
                 f"noise={self.noise} needs weights of mean zero, but param={self.name} learns a mean: "
                 "use param=zero_mean, or noise=gaussian"
             )
+        if self.threshold is not None and not self.alpha_per_weight:
+            raise ValueError(
+                f"threshold={self.threshold} removes single weights, but param={self.name} has no log alpha for each: "
+                "use param=additive or param=weight"
+            )
         if self.clip is not None:
             object.__setattr__(self, "clip", interval("clip", self.clip))
-        for key in ("log_alpha", "log_sigma"):
+        for key in ("log_alpha", "log_sigma", "threshold"):
             value = getattr(self, key)
             if value is not None and not isinstance(value, Tensor):
                 object.__setattr__(self, key, number(key, value))
@@ -66,6 +73,10 @@ class Parameterization:
     def spread(self, q) -> tuple[Tensor, Tensor | None]:
         """(root, scale) with variance = scale * root^2; scale is None or one number per layer or output unit."""
         return self.std(q), None
+
+    def kept(self, q) -> Tensor | None:
+        """Which weights are below the threshold; None for all. Sparse variational dropout (Molchanov et al. 2017)."""
+        return None if self.threshold is None else self.log_alpha_of(q).detach() < self.threshold
 
     def erase(self, q, chosen: Tensor) -> None:
         """Make the chosen weights exactly 0, mean and variance."""
@@ -140,6 +151,7 @@ class WeightWise(Multiplicative):
     """N(mu_ij, alpha_ij mu_ij^2): one alpha per weight."""
 
     name = "weight"
+    alpha_per_weight = True
 
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         return weight.shape
@@ -161,6 +173,7 @@ class Additive(Parameterization):
     """N(mu_ij, sigma_ij^2); alpha = sigma^2 / mu^2 is derived. Starts from log_sigma, or from log_alpha and mu."""
 
     name = "additive"
+    alpha_per_weight = True
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():

@@ -13,7 +13,7 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from varnet import checkpoint, evaluation, plots
+from varnet import checkpoint, evaluation, metrics, plots
 from varnet.config import identity
 from varnet.data import Dataset
 from varnet.layers import Variational
@@ -168,11 +168,15 @@ class Trainer:
         seed = self.cfg.seed + 1000 * self.epoch
         return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed, fold)
 
-    def final_elbo(self) -> dict:
-        """Of the training set without augmentation, with several noise samples per object (Table 1's protocol)."""
+    def final_on_training_set(self) -> dict:
+        """Without augmentation: ELBO with several noise samples per object (Table 1's protocol), accuracy without."""
         size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
         batches = self._loader("train", min(size, len(self.data.train_y)), shuffle=False, augment=False)
-        return evaluation.elbo(self.model, batches, self.cfg.eval.elbo_samples, seed=self.cfg.seed)
+        det = evaluation.predict(self.model, batches, "deterministic")
+        return {
+            **evaluation.elbo(self.model, batches, self.cfg.eval.elbo_samples, seed=self.cfg.seed),
+            "train_acc_det": metrics.accuracy(det.log_probs, det.y),
+        }
 
     def figure(self) -> bytes:
         cfg = self.cfg
