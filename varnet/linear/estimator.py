@@ -1,0 +1,52 @@
+"""What the estimators share: options, standardised features, weights in the user's units."""
+
+import numbers
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from varnet.checks import choice, number
+from varnet.linear.descent import Problem, descend, threshold_of
+
+
+def training_data(estimator: BaseEstimator, X, y, **options) -> tuple[np.ndarray, np.ndarray]:
+    """X and y as scikit-learn checks them: finite, numeric, as many targets as objects."""
+    return validate_data(estimator, X, y, dtype=np.float64, **options)
+
+
+def new_data(estimator: BaseEstimator, X) -> np.ndarray:
+    """X for a fitted estimator, with the features it was fitted to."""
+    check_is_fitted(estimator)
+    return validate_data(estimator, X, dtype=np.float64, reset=False)
+
+
+class LinearEstimator(BaseEstimator):
+    def _check_options(self) -> None:
+        choice("fit_intercept", self.fit_intercept, (True, False))
+        for key in ("tol", "max_iter", "noise_variance", "n_nodes"):
+            value = getattr(self, key, None)
+            if value is not None and number(key, value) <= 0:
+                raise ValueError(f"{key}={value!r} must be above 0")
+            if key in ("max_iter", "n_nodes") and not isinstance(value, numbers.Integral | None):
+                raise ValueError(f"{key}={value!r} must be a whole number")
+
+    def _standardise(self, X: np.ndarray) -> np.ndarray:
+        """Mean 0 (with an intercept) and mean square 1: the models do not depend on the features' scales."""
+        self.mean_ = X.mean(0) if self.fit_intercept else np.zeros(X.shape[1])
+        x = X - self.mean_
+        size = np.sqrt(np.square(x).mean(0))
+        constant = size <= 1e-12 * np.abs(X).max(0, initial=0.0)  # what is left of it is rounding
+        x[:, constant] = 0.0
+        self.scale_ = np.where(constant, 1.0, size)
+        return x / self.scale_
+
+    def _descend(self, problem: Problem, objects: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[float]]:
+        """Mean, variance and log alpha of the weights (0 and 0 if dropped), and the negative ELBO by iteration."""
+        features = len(problem.mu)
+        self.threshold_ = threshold_of(self.threshold, self.divergence, objects, features)
+        left, log_alpha, history = descend(problem, self.threshold_, self.tol, self.max_iter)
+        mu, variance = np.zeros(features), np.zeros(features)
+        mu[left] = problem.mu
+        variance[left] = np.exp(problem.log_alpha) * problem.mu**2
+        return mu, variance, log_alpha, history

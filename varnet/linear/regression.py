@@ -1,0 +1,115 @@
+"""Linear regression: t = w'x + noise, q(w_d) = N(mu_d, alpha_d mu_d^2); every update is exact.
+
+The negative ELBO (slides, "Variational Dropout: linear regression"), s2 the variance of the noise,
+
+    N/2 log(2 pi s2) + (|X mu - t|^2 + sum_d alpha_d mu_d^2 sum_n x_nd^2) / (2 s2) + sum_d KL(alpha_d)
+
+is minimised over alpha, mu and s2 in turn, so that it never rises.
+"""
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from varnet.linear import descent
+from varnet.linear.alpha import ARD, Divergence, LogUniform
+from varnet.linear.estimator import LinearEstimator, new_data, training_data
+
+
+class Regression:
+    """The columns of x have length 1, so that kappa = alpha and the noise is a weight's standard error."""
+
+    def __init__(self, x: np.ndarray, t: np.ndarray, divergence: Divergence, noise_variance: float | None = None):
+        self.x, self.t, self.divergence, self.fixed = x, t, divergence, noise_variance
+        self.floor = 1e-12 * t @ t / len(t) + np.finfo(float).tiny  # of the noise, where the data has none
+        self.log_alpha = np.zeros(x.shape[1])
+        self._products()
+        self._update_mu()
+        self._update_noise()
+
+    def step(self) -> float:
+        old = self.mu
+        self.log_alpha = self.divergence.best(self.mu**2 / (2 * self.noise_variance))
+        self._update_mu()
+        self._update_noise()
+        error = np.sqrt(self.noise_variance) + 1e-6 * np.abs(self.mu).max(initial=0.0)
+        return np.abs(self.mu - old).max(initial=0.0) / error
+
+    def keep(self, features: np.ndarray) -> None:
+        self.x, self.mu, self.log_alpha = self.x[:, features], self.mu[features], self.log_alpha[features]
+        self._products()
+        self._update_mu()
+        self._update_noise()
+
+    def negative_elbo(self) -> float:
+        fit = self._error() / self.noise_variance + len(self.t) * np.log(2 * np.pi * self.noise_variance)
+        return fit / 2 + self.divergence.kl(self.log_alpha).sum()
+
+    def _products(self) -> None:
+        """What an update needs of x, once for all steps."""
+        self.gram = self.x.T @ self.x if self.x.shape[1] <= len(self.x) else None
+        self.moment = self.x.T @ self.t
+
+    def _update_mu(self) -> None:
+        alpha = np.exp(self.log_alpha)
+        if self.gram is None:
+            self.mu = descent.ridge(self.x, self.t, alpha)
+        else:
+            self.mu = descent.solve_gram(self.gram, self.moment, alpha)
+
+    def _update_noise(self) -> None:
+        self.noise_variance = self.fixed or max(self._error() / len(self.t), self.floor)
+
+    def _error(self) -> float:
+        """E |x w - t|^2"""
+        residual = self.t - self.x @ self.mu
+        return residual @ residual + np.exp(self.log_alpha) @ self.mu**2
+
+
+class VDRegressor(RegressorMixin, LinearEstimator):
+    """Variational dropout for linear regression (VD-RVR): log-uniform prior, one dropout rate per feature.
+
+    Parameters: `threshold`, the log alpha above which a feature is irrelevant and its weight 0 (infinity: none, "ebic":
+    by the sizes of the data, see descent.threshold_of); `noise_variance`, None to learn it; `fit_intercept`; `tol`, the
+    change of the weights, in standard errors, that ends the iteration; `max_iter`.
+
+    Attributes: `coef_`, `intercept_`, `log_alpha_`, `variance_` (of the weights), `relevant_` (a mask),
+    `noise_variance_`, `negative_elbo_` (by iteration), `n_iter_`, `threshold_`.
+    """
+
+    divergence = LogUniform()
+
+    def __init__(self, *, threshold="ebic", noise_variance=None, fit_intercept=True, tol=1e-3, max_iter=1000):
+        self.threshold = threshold
+        self.noise_variance = noise_variance
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+
+    def fit(self, X, y):
+        self._check_options()
+        X, y = training_data(self, X, y, y_numeric=True)
+        center = y.mean() if self.fit_intercept else 0.0
+        x = self._standardise(X) / np.sqrt(len(X))
+        problem = Regression(x, y - center, self.divergence, self.noise_variance)
+        mu, variance, self.log_alpha_, history = self._descend(problem, len(X))
+        scale = self.scale_ * np.sqrt(len(X))
+        self.coef_, self.variance_ = mu / scale, variance / scale**2
+        self.intercept_ = float(center - self.coef_ @ self.mean_)
+        self.noise_variance_ = float(problem.noise_variance)
+        self.relevant_ = self.coef_ != 0
+        self.negative_elbo_, self.n_iter_ = history, len(history)
+        return self
+
+    def predict(self, X, return_std=False):
+        """The mean of the target and, if asked, its standard deviation: that of the noise and of the weights."""
+        X = new_data(self, X)
+        mean = X @ self.coef_ + self.intercept_
+        if not return_std:
+            return mean
+        return mean, np.sqrt((X - self.mean_) ** 2 @ self.variance_ + self.noise_variance_)
+
+
+class GKLRegressor(VDRegressor):
+    """Gaussian KL (G-KL RVR): VDRegressor with the best Gaussian prior of each weight, KL = log(1 + 1/alpha) / 2."""
+
+    divergence = ARD()
