@@ -1,7 +1,7 @@
 """Train one network and leave its numbers in a folder: python train.py model=vgg param=layer prior=loguniform
 
 python train.py --help                 groups and keys
-python train.py -m seed=0,1,2          one run after the other
+python train.py -m seed=0,1,2          one run after the other; hydra/launcher=joblib: several at a time
 python train.py resume=FOLDER          go on with an interrupted run
 """
 
@@ -14,14 +14,17 @@ from pathlib import Path
 import hydra
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from varnet import checkpoint, device
+from varnet import checkpoint, device, jobs, sweep
 from varnet import run as runs
 from varnet.config import ConfigError, check, explain, plain
 from varnet.data.errors import DataError
+from varnet.jobs import Stopped
 from varnet.logger import Logger
 from varnet.table import print_table
 from varnet.trainer import Diverged, Interrupted, Trainer
@@ -71,29 +74,37 @@ def finish(trainer: Trainer, last: dict) -> dict:
     return metrics
 
 
-def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
+def attempt(cfg: DictConfig, folder: Path | None = None) -> dict:
     """run, with every foreseeable failure said in one sentence."""
     try:
         check(cfg)
         folder = folder or runs.folder_of(cfg)
         metrics = run(cfg, folder)
     except (ConfigError, DataError, checkpoint.CheckpointError) as error:
-        stop(error, 2)
+        raise Stopped(error, 2) from error
     except Diverged as error:
-        stop(f"{error} ({folder})", 3)
+        raise Stopped(f"{error} ({folder})", 3) from error
     except Interrupted as error:
-        stop(f"{error}; saved: go on with python train.py resume={folder}", error.exit_code)
-    except KeyboardInterrupt:
-        stop(f"stopped; go on with python train.py resume={folder}", 130)
+        raise Stopped(f"{error}; saved: go on with python train.py resume={folder}", error.exit_code) from error
+    except KeyboardInterrupt as error:
+        raise Stopped(f"stopped; go on with python train.py resume={folder}", 130) from error
     except OSError as error:
         remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "put it right"
         place = error.filename or folder
-        stop(f"{error.strerror or error} ({place}): what was written before is safe; {remedy} and start again", 4)
+        message = f"{error.strerror or error} ({place}): what was written before is safe; {remedy} and start again"
+        raise Stopped(message, 4) from error
     print_table(metrics)
     print(f"run folder: {folder}")
     print(f"picture:    {folder / 'phase_transition.png'}")
     print(f"curves:     tensorboard --logdir {folder.parent.parent}")
     return metrics
+
+
+def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
+    try:
+        return attempt(cfg, folder)
+    except Stopped as error:
+        stop(error, error.code)
 
 
 def stop(message: object, code: int) -> None:
@@ -103,13 +114,16 @@ def stop(message: object, code: int) -> None:
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def main(cfg: DictConfig) -> float:
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        return jobs.execute(cfg, attempt)["acc_k"]
     return guarded(cfg)["acc_k"]
 
 
 def command_line(arguments: list[str]) -> None:
-    """What Hydra would report over many lines is said in one; resume= bypasses composition."""
+    """What Hydra would report over many lines is said in one; resume= bypasses composition, -m is a sweep."""
     overrides = [a for a in arguments if not a.startswith("-")]
     given = [a.partition("=")[2] for a in overrides if a.startswith("resume=")]
+    several = set(arguments) - set(overrides) in ({"-m"}, {"--multirun"})
     try:
         if given and given[-1] != "null":
             if not given[-1]:
@@ -118,11 +132,15 @@ def command_line(arguments: list[str]) -> None:
             cfg = runs.resumed(Path(given[-1]), [a for a in overrides if not a.startswith("resume=")])
             guarded(cfg, Path(given[-1]))
             return
-        if len(overrides) == len(arguments):
+        if several:
+            planned = sweep.plan(CONFIGS, overrides)
+        elif len(overrides) == len(arguments):
             with initialize_config_dir(str(CONFIGS), version_base="1.3"):
                 check(compose("train", overrides))
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
         stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
+    if several:
+        sys.exit(sweep.carry_out(planned, main, arguments))
     main()
 
 

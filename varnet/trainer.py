@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from varnet import checkpoint, evaluation, plots
 from varnet.config import identity
 from varnet.data import Dataset
+from varnet.jobs import preemption_signal
 from varnet.layers import Variational
 from varnet.logger import Logger, Progress, weights_summary
 from varnet.objective import kl, terms
@@ -209,14 +210,20 @@ class Trainer:
         set_rng_state(state["rng"])
 
     def _catch_signals(self):
-        """SIGTERM and Ctrl-C are noted and acted on after the step; a second one acts at once."""
+        """SIGTERM and Ctrl-C are noted and acted on after the step; a second one acts at once. In a job of submitit its
+        own signal comes when the job must end; SIGTERM may come too, and then the run is saved and goes on."""
+        preempted = preemption_signal()
 
         def note(number: int, _frame: object) -> None:
+            if number == signal.SIGTERM and preempted:
+                self.save_by = -math.inf
+                return
             self.signal = number
             signal.signal(number, before[number])
 
         try:
-            before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+            caught = (signal.SIGTERM, signal.SIGINT, *([preempted] if preempted else []))
+            before = {number: signal.signal(number, note) for number in caught}
         except ValueError:  # not in the main thread
             return lambda: None
         return lambda: [signal.signal(number, handler) for number, handler in before.items()]
