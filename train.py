@@ -5,6 +5,7 @@ python train.py -m seed=0,1,2          one run after the other; hydra/launcher=j
 python train.py resume=FOLDER          go on with an interrupted run
 """
 
+import contextlib
 import errno
 import json
 import logging
@@ -20,7 +21,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from varnet import checkpoint, device, jobs, sweep
+from varnet import checkpoint, device, distributed, jobs, sweep
 from varnet import run as runs
 from varnet.config import ConfigError, check, explain, plain
 from varnet.data.errors import DataError
@@ -37,24 +38,33 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
     """Configuration -> metrics. A finished run is read, an interrupted one continued, a new one begun."""
     check(cfg)
     where = device.find(cfg.device)
-    folder = folder or runs.folder_of(cfg)
-    if metrics := runs.finished(folder):
+    with distributed.joined(where):
+        return run_on(where, cfg, folder or runs.folder_of(cfg))
+
+
+def run_on(where: torch.device, cfg: DictConfig, folder: Path) -> dict:
+    if metrics := distributed.from_first(lambda: runs.finished(folder)):
         log.info("%s is finished already; another seed=, or name=, gives another run", folder)
         return metrics
     device.tune_cpu(cfg.threads)
     torch.use_deterministic_algorithms(cfg.deterministic)
     torch.manual_seed(cfg.seed)
-    data = runs.load_data(cfg)
+    data = distributed.after_first(lambda: runs.load_data(cfg))
     model = runs.build_model(cfg, data)
-    if cfg.init_from and not checkpoint.exists(folder):
+    again = distributed.from_first(lambda: checkpoint.exists(folder))
+    if cfg.init_from and not again:
         runs.initialise_from(model, Path(cfg.init_from))
-    with runs.opened(folder, cfg):
+    with contextlib.ExitStack() as stack:
+        distributed.from_first(lambda: str(stack.enter_context(runs.opened(folder, cfg))))
         trainer = Trainer(cfg, model, data, where, folder)
-        if checkpoint.exists(folder):
-            trainer.load_state_dict(checkpoint.load(folder, put_aside=True))
+        distributed.part_ways(trainer.model, cfg.seed)
+        if again:
+            trainer.load_state_dict(distributed.from_first(lambda: checkpoint.load(folder, put_aside=True)))
             log.info("%s: going on after epoch %d, step %d", folder, trainer.epoch, trainer.step)
-        with Logger(folder, trainer.epoch, trainer.step) as trainer.logger:
-            return finish(trainer, trainer.fit())
+        if trainer.rank > 0:
+            return trainer.fit()
+        trainer.logger = stack.enter_context(Logger(folder, trainer.epoch, trainer.step))
+        return finish(trainer, trainer.fit())
 
 
 def finish(trainer: Trainer, last: dict) -> dict:
@@ -88,11 +98,15 @@ def attempt(cfg: DictConfig, folder: Path | None = None) -> dict:
         raise Stopped(f"{error}; saved: go on with python train.py resume={folder}", error.exit_code) from error
     except KeyboardInterrupt as error:
         raise Stopped(f"stopped; go on with python train.py resume={folder}", 130) from error
+    except distributed.RankLost as error:
+        raise Stopped(f"{error}; go on with the same command ({folder})", 5) from error
     except OSError as error:
         remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "put it right"
         place = error.filename or folder
         message = f"{error.strerror or error} ({place}): what was written before is safe; {remedy} and start again"
         raise Stopped(message, 4) from error
+    if distributed.rank() > 0:
+        return metrics
     print_table(metrics)
     print(f"run folder: {folder}")
     print(f"picture:    {folder / 'phase_transition.png'}")
@@ -104,11 +118,15 @@ def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
     try:
         return attempt(cfg, folder)
     except Stopped as error:
-        stop(error, error.code)
+        stop(error, error.code, known=getattr(error.__cause__, "shared", False))
 
 
-def stop(message: object, code: int) -> None:
-    print(f"error: {message}" if code < 128 else str(message), file=sys.stderr, flush=True)
+def stop(message: object, code: int, known: bool = True) -> None:
+    """End with one sentence; what all processes of a run know is said by the first of them."""
+    rank = distributed.rank()
+    if rank == 0 or not known:
+        place = f"rank {rank}: " if rank > 0 else ""
+        print(place + (f"error: {message}" if code < 128 else str(message)), file=sys.stderr, flush=True)
     sys.exit(code)
 
 
@@ -116,7 +134,7 @@ def stop(message: object, code: int) -> None:
 def main(cfg: DictConfig) -> float:
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         return jobs.execute(cfg, attempt)["acc_k"]
-    return guarded(cfg)["acc_k"]
+    return guarded(cfg).get("acc_k")
 
 
 def command_line(arguments: list[str]) -> None:
@@ -125,6 +143,8 @@ def command_line(arguments: list[str]) -> None:
     given = [a.partition("=")[2] for a in overrides if a.startswith("resume=")]
     several = set(arguments) - set(overrides) in ({"-m"}, {"--multirun"})
     try:
+        if several and distributed.launched():
+            raise ConfigError("-m does not go with torchrun, which makes several processes of one run: use one of them")
         if given and given[-1] != "null":
             if not given[-1]:
                 raise ConfigError("resume= is empty: name the folder of a run, or leave it out")

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
@@ -46,6 +48,7 @@ class Sweep:
 
 def plan(configs: Path, overrides: list[str]) -> Sweep:
     """The jobs of `python train.py -m OVERRIDES`, every one checked."""
+    prefer(configs)
     with initialize_config_dir(str(configs), version_base="1.3"):
         parser = OverridesParser.create(GlobalHydra.instance().config_loader())
         parsed = parser.parse_overrides(overrides)
@@ -63,6 +66,16 @@ def plan(configs: Path, overrides: list[str]) -> Sweep:
             check(cfg := compose("train", own + chosen))
             jobs.append(Job(chosen, runs.folder_of(cfg)))
         return Sweep(Path(hydra.sweep.dir), hydra.launcher._target_, jobs if basic else [])
+
+
+def prefer(configs: Path) -> None:
+    """Our launchers and sweepers, not the plugins' own configs of the same names, with which Hydra would mix them."""
+    Plugins.instance()  # imports the plugins, which register their configs
+    for path in (configs / "hydra").rglob("*.yaml"):
+        registered = ConfigStore.instance().repo
+        for part in path.relative_to(configs).parent.parts:
+            registered = registered.get(part, {})
+        registered.pop(path.name, None)
 
 
 def _products(swept: list[Override]) -> list[list[str]]:
