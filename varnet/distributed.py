@@ -1,10 +1,10 @@
 """One run on several processes (torchrun): what they share, and what is said once. Alone, a process passes through here
 unchanged.
 
-Every rank holds the whole network and its own part of each batch. The gradients are summed, so the loss of a rank is its
-part of the loss: the cross-entropy of its objects, and the KL, which does not depend on the objects, divided by the
-number of ranks. Sums are the same bits on every rank, so the networks stay equal. Noise differs between ranks and follows
-from (seed, rank). Rank 0 writes; a failure that one rank knows of is raised on all.
+Every rank holds the whole network and its own part of each batch. The gradients are summed, so the loss of a rank is
+its part of the loss: the cross-entropy of its objects, and the KL, which does not depend on the objects, divided by the
+number of ranks. Sums are the same bits on every rank, so the networks stay equal. Noise differs between ranks and
+follows from (seed, rank). Rank 0 writes; what fails there is raised on all, and a rank that is gone is noticed by all.
 """
 
 import contextlib
@@ -55,9 +55,7 @@ def joined(device: torch.device) -> Iterator[None]:
     if device.type == "cuda":
         local, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= gpus:
-            raise ConfigError(
-                f"--nproc_per_node asks for more processes than the {gpus} GPUs: use {gpus}, or device=cpu"
-            )
+            raise ConfigError(f"--nproc_per_node asks for more than the {gpus} GPUs of this machine: use {gpus}")
         torch.cuda.set_device(local)
     with _watched():
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
@@ -72,9 +70,7 @@ def _watched() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # what gloo and nccl raise when a peer is gone
-        raise RankLost(
-            "another process of this run ended, so this one ends too: the other's message, or torchrun's report, says why"
-        ) from error
+        raise RankLost("another process of this run ended; its message, or torchrun's report, says why") from error
 
 
 # ---- one for all

@@ -85,9 +85,7 @@ class Trainer:
         with self._autocast():
             logits = self.forward(x)
         data_loss, divergence = terms(self.model, logits, y)
-        part = (
-            len(y) / self.loader.whole if self.ranks > 1 else 1
-        )  # of the batch; what is summed over ranks counts once
+        part = len(y) / self.loader.whole if self.ranks > 1 else 1  # of the batch: the ranks' losses are summed
         loss = len(self.data.train_y) * part * data_loss + self.schedule.beta_at(self.step) / self.ranks * divergence
         if self.cfg.param.l2:
             penalty = sum(p.square().sum() for p in self.penalised)
@@ -230,9 +228,7 @@ class Trainer:
         self.scaler.load_state_dict(state["scaler"])
         self.loader.load_state_dict(state["loader"])
         self.epoch, self.step, self.seconds = (state[key] for key in ("epoch", "step", "seconds"))
-        own = state.get("ranks") or [
-            {"rng": state["rng"], "sums": state["sums"]}
-        ]  # the latter: before there were ranks
+        own = state.get("ranks") or [{"rng": state["rng"], "sums": state["sums"]}]  # before there were ranks
         if len(own) == self.ranks:
             self.sums = own[self.rank]["sums"].to(self.device)
             set_rng_state(own[self.rank]["rng"])
