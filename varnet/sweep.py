@@ -166,7 +166,8 @@ def tell(planned: list[Job], noted: dict[int, Job], trouble: str | None, command
         silent = "ended without a word: killed, or out of memory" if number in noted else "was not started"
         lines += [f"  #{number} {' '.join(swept)}: {job.reason or silent} ({job.folder})"]
     if left or trouble:
-        lines += ["go on with the same command (finished runs are skipped, interrupted ones go on):"]
+        how = "finished runs are skipped, interrupted ones go on" if planned else "it adds trials to the study"
+        lines += [f"go on with the same command ({how}):"]
         lines += [f"  python train.py {shlex.join(command)}"]
     return Summary("\n".join(lines), len(left))
 
