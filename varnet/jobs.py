@@ -49,13 +49,13 @@ def execute(cfg: DictConfig, attempt: Callable[[DictConfig], dict]) -> dict:
         leave(path, note)
         return attempt(cfg)
     except Stopped as error:
-        hand_over(error.code, str(hydra.launcher._target_))
-        reason = str(error)
+        code, reason = error.code, str(error)
     except Exception as error:
         traceback.print_exc()
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        code, reason = 1, f"{type(error).__name__}: {' '.join(str(error).split())}"
     log.error("failed: %s", reason)
     leave(path, note | {"reason": reason})
+    hand_over(code, hydra.launcher._target_)
     raise JobFailed(reason)
 
 

@@ -131,10 +131,9 @@ def group(runs: Iterable[Run]) -> list[Group]:
 def distinguishing(settings: list[dict]) -> list[str]:
     """Few keys, names of choices first, that tell apart all settings that differ: options that come with a choice need
     no column of their own."""
-    keys = dict.fromkeys(key for values in settings for key in values)
-    ordered = sorted(keys, key=lambda key: not key.endswith(".name"))
+    keys = {key for values in settings for key in values}
     chosen: list[str] = []
-    for key in ordered:
+    for key in sorted(keys, key=lambda key: (not key.endswith(".name"), key)):
         if _distinct(settings, [*chosen, key]) > _distinct(settings, chosen):
             chosen.append(key)
     return chosen
