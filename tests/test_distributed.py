@@ -48,8 +48,10 @@ def test_batch_norm_is_that_of_the_whole_batch(ranks):
     torch.testing.assert_close(first["norm"]["kept"], net.eval()(two_ranks.batch()))
 
 
-@pytest.mark.parametrize("name, options", [("metrics", ["param=deterministic"]),
-                                           ("l2", ["param=dropout", "model.dropout=false", "param.l2=0.1"])])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, options",
+    [("metrics", ["param=deterministic"]), ("l2", ["param=deterministic", "param.l2=0.1"])],
+)
 def test_a_deterministic_network_is_that_of_one_process(ranks, name, options, tmp_path):
     first, second, folder = ranks
     cfg = tiny(tmp_path, *options, *two_ranks.NETWORK)
@@ -93,8 +95,8 @@ def test_one_process_is_not_distributed(monkeypatch):
 
 OPTIONS = (
     "model=lenet5", "model.width=0.1", "dataset=digits", "dataset.train_size=400", "dataset.test_size=20",
-    "schedule.batch_size=100", "eval.samples=2", "eval.elbo_samples=1", "eval.every=20", "checkpoint_every=1", "threads=1",
-    "schedule.epochs=40",
+    "schedule.batch_size=100", "eval.samples=2", "eval.elbo_samples=1", "eval.every=20", "checkpoint_every=1",
+    "threads=1", "schedule.epochs=40",
 )  # fmt: skip
 
 

@@ -19,11 +19,12 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
             return super().forward(x)
         values = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
         mean, variance, count = pooled(values)
-        self._remember(mean.detach(), variance.detach(), count)
+        self._remember(mean, variance, count)
         shape = (1, -1, *[1] * (x.dim() - 2))
         scale = self.weight * torch.rsqrt(variance + self.eps)
         return torch.addcmul((self.bias - mean * scale).view(shape), values, scale.view(shape)).to(x.dtype)
 
+    @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
         self.num_batches_tracked += 1
         self.running_mean.lerp_(mean, self.momentum)
