@@ -9,6 +9,7 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -43,6 +44,8 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
 
 
 def run_on(where: torch.device, cfg: DictConfig, folder: Path) -> dict:
+    if cfg.compile and distributed.active():
+        raise ConfigError("compile=true does not go with several processes of one run: leave it out")
     if metrics := distributed.from_first(lambda: runs.finished(folder)):
         log.info("%s is finished already; another seed=, or name=, gives another run", folder)
         return metrics
@@ -139,6 +142,8 @@ def main(cfg: DictConfig) -> float:
 
 def command_line(arguments: list[str]) -> None:
     """What Hydra would report over many lines is said in one; resume= bypasses composition, -m is a sweep."""
+    if distributed.rank() > 0:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first process speaks for all
     overrides = [a for a in arguments if not a.startswith("-")]
     given = [a.partition("=")[2] for a in overrides if a.startswith("resume=")]
     several = set(arguments) - set(overrides) in ({"-m"}, {"--multirun"})

@@ -52,6 +52,10 @@ def joined(device: torch.device) -> Iterator[None]:
     if not launched() or active():
         yield
         return
+    if device.type == "mps" or device.index is not None:
+        raise ConfigError(
+            f"device={device} is one device, and torchrun makes several processes: use device=cuda or cpu"
+        )
     if device.type == "cuda":
         local, gpus = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
         if local >= gpus:
