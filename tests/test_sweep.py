@@ -192,6 +192,7 @@ def metrics_time(folder: Path) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_sweep_with_its_summary(tmp_path):
     process = start("-m", *FAST, "schedule.epochs=5000", "threads=1", "seed=0,1", f"out_dir={tmp_path}")
     wait_for(lambda: list(tmp_path.glob("*/*/checkpoint.pt")), process)
@@ -266,6 +267,7 @@ def test_a_preempted_job_is_queued_again_and_goes_on(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of the Optuna that the sweeper needs, about SQLAlchemy 2
 @plugin("hydra_optuna_sweeper")
 def test_an_optuna_study_is_continued_and_not_poisoned(tmp_path):
     import optuna

@@ -13,6 +13,7 @@ from varnet.run import build_model, load_data
 from varnet.trainer import Trainer
 
 NETWORK = ("model.width=0.1", "schedule.batch_size=17", "schedule.epochs=2")  # parts of 8 and 9, and of 3
+DETERMINISTIC = ("param=deterministic", "param.l2=0.1", *NETWORK)
 SAMPLES = 120
 
 
@@ -25,8 +26,7 @@ def work(rank: int, port: int, folder: Path) -> None:
     with distributed.joined(torch.device("cpu")):
         results = {
             "norm": norm(rank), "gradients": gradients(folder), "noise": noise(), "told": told(rank),
-            "metrics": run(tiny(folder / "two", "param=deterministic", *NETWORK)),
-            "l2": run(tiny(folder / "two", "param=deterministic", "param.l2=0.1", *NETWORK)),
+            "metrics": run(tiny(folder / "two", *DETERMINISTIC)),
         }  # fmt: skip
     torch.save(results, folder / f"rank{rank}.pt")
 
