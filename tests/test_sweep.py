@@ -267,6 +267,39 @@ def test_a_preempted_job_is_queued_again_and_goes_on(tmp_path):
 
 
 @pytest.mark.slow
+@plugin("hydra_submitit_launcher")
+def test_slurm_jobs_are_submitted_requeued_and_waited_for(tmp_path, monkeypatch):
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("sbatch", "srun", "scontrol", "sacct"):
+        (commands / name).symlink_to(ROOT / "tests/fake_slurm.py")
+    monkeypatch.setenv("PATH", f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_SLURM", str(tmp_path))
+    options = (*FAST, "schedule.epochs=400", f"out_dir={tmp_path / 'out'}")
+    folders = [folder_of(composed(*options, f"seed={seed}")) for seed in range(2)]
+    slurm = ("hydra/launcher=submitit_slurm", "hydra.launcher.partition=gpu", "hydra.launcher.cpus_per_task=1")
+    process = start("-m", *options, "seed=0,1", *slurm, "+hydra.launcher.additional_parameters.mail-type=FAIL")
+    wait_for(lambda: (folders[1] / "checkpoint.pt").exists(), process)
+    os.kill(writer_of(folders[1]), signal.SIGUSR2)
+    output, errors = process.communicate(timeout=400)
+    assert process.returncode == 0 and "sweep: 2 of 2 runs are finished" in output, errors
+    (script,) = tmp_path.glob("out/.sweeps/*/submitit/*/*.sh")
+    asked = (
+        "partition=gpu",
+        "gpus-per-node=1",
+        "cpus-per-task=1",
+        "time=240",
+        "requeue",
+        "mail-type=FAIL",
+        "array=0-1",
+    )
+    for line in asked:
+        assert f"#SBATCH --{line}" in script.read_text()
+    printed = "".join(path.read_text() for path in tmp_path.glob("out/.sweeps/*/submitit/*/*_1_0_log.out"))
+    assert "Requeued job 77_1" in printed and "going on after epoch" in printed
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the Optuna that the sweeper needs, about SQLAlchemy 2
 @plugin("hydra_optuna_sweeper")
 def test_an_optuna_study_is_continued_and_not_poisoned(tmp_path):
