@@ -96,10 +96,10 @@ OPTIONS = (
 )  # fmt: skip
 
 
-def torchrun(*arguments: str) -> subprocess.Popen:
+def torchrun(*arguments: str, restarts: int = 0) -> subprocess.Popen:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
     return subprocess.Popen(
-        [*command, str(ROOT / "train.py"), *arguments], cwd=ROOT, text=True,
+        [*command, f"--max-restarts={restarts}", str(ROOT / "train.py"), *arguments], cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
@@ -148,6 +148,18 @@ def test_the_end_of_one_rank_ends_all_and_the_same_command_goes_on(whole, victim
     else:
         assert "error: another process of this run ended" in output and "go on with the same command" in output
     finished(torchrun(*OPTIONS, f"out_dir={tmp_path}"))
+    for key, tensor in checkpoint.load(whole)["model"].items():
+        assert torch.equal(checkpoint.load(folder)["model"][key], tensor), key
+
+
+@pytest.mark.slow
+def test_torchrun_starts_the_run_again(whole, tmp_path):
+    folder = folder_of(composed(*OPTIONS, f"out_dir={tmp_path}"))
+    process = torchrun(*OPTIONS, f"out_dir={tmp_path}", restarts=1)
+    while not (folder / "checkpoint.pt").exists() and process.poll() is None:
+        time.sleep(0.02)
+    os.kill(ranks_of(process)[1], signal.SIGKILL)
+    assert "going on after epoch" in finished(process)
     for key, tensor in checkpoint.load(whole)["model"].items():
         assert torch.equal(checkpoint.load(folder)["model"][key], tensor), key
 

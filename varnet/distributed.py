@@ -17,6 +17,7 @@ from typing import TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.rendezvous import rendezvous
 
 from varnet.config import ConfigError
 
@@ -62,11 +63,18 @@ def joined(device: torch.device) -> Iterator[None]:
             raise ConfigError(f"--nproc_per_node asks for more than the {gpus} GPUs of this machine: use {gpus}")
         torch.cuda.set_device(local)
     with _watched():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timeout=PATIENCE)
+        _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
     try:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def _meet(backend: str) -> None:
+    """After a restart by torchrun the processes must not find the addresses of those before."""
+    store, rank, world_size = next(rendezvous("env://", timeout=PATIENCE))
+    store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=PATIENCE)
 
 
 @contextlib.contextmanager
