@@ -1,27 +1,32 @@
 """Train one network and leave its numbers in a folder: python train.py model=vgg param=layer prior=loguniform
 
 python train.py --help                 groups and keys
-python train.py -m seed=0,1,2          one run after the other
+python train.py -m seed=0,1,2          one run after the other; hydra/launcher=joblib: several at a time
 python train.py resume=FOLDER          go on with an interrupted run
 """
 
+import contextlib
 import errno
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
 import hydra
 import torch
 from hydra import compose, initialize_config_dir
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from varnet import checkpoint, device
+from varnet import checkpoint, device, distributed, jobs, sweep
 from varnet import run as runs
 from varnet.config import ConfigError, check, explain, plain
 from varnet.data.errors import DataError
+from varnet.jobs import Stopped
 from varnet.logger import Logger
 from varnet.table import print_table
 from varnet.trainer import Diverged, Interrupted, Trainer
@@ -34,24 +39,35 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
     """Configuration -> metrics. A finished run is read, an interrupted one continued, a new one begun."""
     check(cfg)
     where = device.find(cfg.device)
-    folder = folder or runs.folder_of(cfg)
-    if metrics := runs.finished(folder):
+    with distributed.joined(where):
+        return run_on(where, cfg, folder or runs.folder_of(cfg))
+
+
+def run_on(where: torch.device, cfg: DictConfig, folder: Path) -> dict:
+    if cfg.compile and distributed.active():
+        raise ConfigError("compile=true does not go with several processes of one run: leave it out")
+    if metrics := distributed.from_first(lambda: runs.finished(folder)):
         log.info("%s is finished already; another seed=, or name=, gives another run", folder)
         return metrics
     device.tune_cpu(cfg.threads)
     torch.use_deterministic_algorithms(cfg.deterministic)
     torch.manual_seed(cfg.seed)
-    data = runs.load_data(cfg)
+    data = distributed.after_first(lambda: runs.load_data(cfg))
     model = runs.build_model(cfg, data)
-    if cfg.init_from and not checkpoint.exists(folder):
+    again = distributed.from_first(lambda: checkpoint.exists(folder))
+    if cfg.init_from and not again:
         runs.initialise_from(model, Path(cfg.init_from))
-    with runs.opened(folder, cfg):
+    with contextlib.ExitStack() as stack:
+        distributed.from_first(lambda: str(stack.enter_context(runs.opened(folder, cfg))))
         trainer = Trainer(cfg, model, data, where, folder)
-        if checkpoint.exists(folder):
-            trainer.load_state_dict(checkpoint.load(folder, put_aside=True))
+        distributed.part_ways(trainer.model, cfg.seed)
+        if again:
+            trainer.load_state_dict(distributed.from_first(lambda: checkpoint.load(folder, put_aside=True)))
             log.info("%s: going on after epoch %d, step %d", folder, trainer.epoch, trainer.step)
-        with Logger(folder, trainer.epoch, trainer.step) as trainer.logger:
-            return finish(trainer, trainer.fit())
+        if trainer.rank > 0:
+            return trainer.fit()
+        trainer.logger = stack.enter_context(Logger(folder, trainer.epoch, trainer.step))
+        return finish(trainer, trainer.fit())
 
 
 def finish(trainer: Trainer, last: dict) -> dict:
@@ -71,24 +87,29 @@ def finish(trainer: Trainer, last: dict) -> dict:
     return metrics
 
 
-def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
+def attempt(cfg: DictConfig, folder: Path | None = None) -> dict:
     """run, with every foreseeable failure said in one sentence."""
     try:
         check(cfg)
         folder = folder or runs.folder_of(cfg)
         metrics = run(cfg, folder)
     except (ConfigError, DataError, checkpoint.CheckpointError) as error:
-        stop(error, 2)
+        raise Stopped(error, 2) from error
     except Diverged as error:
-        stop(f"{error} ({folder})", 3)
+        raise Stopped(f"{error} ({folder})", 3) from error
     except Interrupted as error:
-        stop(f"{error}; saved: go on with python train.py resume={folder}", error.exit_code)
-    except KeyboardInterrupt:
-        stop(f"stopped; go on with python train.py resume={folder}", 130)
+        raise Stopped(f"{error}; saved: go on with python train.py resume={folder}", error.exit_code) from error
+    except KeyboardInterrupt as error:
+        raise Stopped(f"stopped; go on with python train.py resume={folder}", 130) from error
+    except distributed.RankLost as error:
+        raise Stopped(f"{error}; go on with the same command ({folder})", 5) from error
     except OSError as error:
         remedy = "make room" if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "put it right"
         place = error.filename or folder
-        stop(f"{error.strerror or error} ({place}): what was written before is safe; {remedy} and start again", 4)
+        message = f"{error.strerror or error} ({place}): what was written before is safe; {remedy} and start again"
+        raise Stopped(message, 4) from error
+    if distributed.rank() > 0:
+        return metrics
     print_table(metrics)
     print(f"run folder: {folder}")
     print(f"picture:    {folder / 'phase_transition.png'}")
@@ -96,21 +117,39 @@ def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
     return metrics
 
 
-def stop(message: object, code: int) -> None:
-    print(f"error: {message}" if code < 128 else str(message), file=sys.stderr, flush=True)
+def guarded(cfg: DictConfig, folder: Path | None = None) -> dict:
+    try:
+        return attempt(cfg, folder)
+    except Stopped as error:
+        stop(error, error.code, known=getattr(error.__cause__, "shared", False))
+
+
+def stop(message: object, code: int, known: bool = True) -> None:
+    """End with one sentence; what all processes of a run know is said by the first of them."""
+    rank = distributed.rank()
+    if rank == 0 or not known:
+        place = f"rank {rank}: " if rank > 0 else ""
+        print(place + (f"error: {message}" if code < 128 else str(message)), file=sys.stderr, flush=True)
     sys.exit(code)
 
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def main(cfg: DictConfig) -> float:
-    return guarded(cfg)["acc_k"]
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        return jobs.execute(cfg, attempt)["acc_k"]
+    return guarded(cfg).get("acc_k")
 
 
 def command_line(arguments: list[str]) -> None:
-    """What Hydra would report over many lines is said in one; resume= bypasses composition."""
+    """What Hydra would report over many lines is said in one; resume= bypasses composition, -m is a sweep."""
+    if distributed.rank() > 0:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first process speaks for all
     overrides = [a for a in arguments if not a.startswith("-")]
     given = [a.partition("=")[2] for a in overrides if a.startswith("resume=")]
+    several = set(arguments) - set(overrides) in ({"-m"}, {"--multirun"})
     try:
+        if several and distributed.launched():
+            raise ConfigError("-m does not go with torchrun, which makes several processes of one run: use one of them")
         if given and given[-1] != "null":
             if not given[-1]:
                 raise ConfigError("resume= is empty: name the folder of a run, or leave it out")
@@ -118,11 +157,15 @@ def command_line(arguments: list[str]) -> None:
             cfg = runs.resumed(Path(given[-1]), [a for a in overrides if not a.startswith("resume=")])
             guarded(cfg, Path(given[-1]))
             return
-        if len(overrides) == len(arguments):
+        if several:
+            planned = sweep.plan(CONFIGS, overrides)
+        elif len(overrides) == len(arguments):
             with initialize_config_dir(str(CONFIGS), version_base="1.3"):
                 check(compose("train", overrides))
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
         stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
+    if several:
+        sys.exit(sweep.carry_out(planned, main, arguments))
     main()
 
 

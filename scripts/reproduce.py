@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.config import ConfigError, check
-    from varnet.jobs import run_all
+    from varnet.pool import run_all
     from varnet.reproduction import TARGETS, Library, jobs_of
 
     try:

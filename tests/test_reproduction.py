@@ -12,7 +12,7 @@ import pytest
 import torch
 from composing import ROOT
 
-from varnet import figures, jobs, tables
+from varnet import figures, pool, tables
 from varnet.published import TABLES
 from varnet.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
 
@@ -169,14 +169,14 @@ def test_interrupted_and_started_again(tmp_path):
 def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path, here):
     good = Job("small/toy", 0, (*here, "threads=1", "schedule.epochs=2", "dataset.train_size=40"))
     bad = Job("small/toy", 0, (*here, "schedule.epochs=2", "data_dir=null", "schedule.lr=-1"))
-    failed = jobs.run_all([bad, good], at_once=1, root=ROOT)
+    failed = pool.run_all([bad, good], at_once=1, root=ROOT)
     assert len(failed) == 1 and "schedule.lr=-1" in failed[0] and good.folder().joinpath("metrics.json").exists()
 
 
 def test_time_left():
-    assert jobs.time_left(1.0, 0.0, 3.0, 1800) == "1 h 00 min left"
-    assert jobs.time_left(2.5, 2.0, 3.0, 60) == "2 min left"
-    assert jobs.time_left(2.0, 2.0, 3.0, 60) == "time left not known yet"
+    assert pool.time_left(1.0, 0.0, 3.0, 1800) == "1 h 00 min left"
+    assert pool.time_left(2.5, 2.0, 3.0, 60) == "2 min left"
+    assert pool.time_left(2.0, 2.0, 3.0, 60) == "time left not known yet"
 
 
 def test_kinds_of_representation():

@@ -1,120 +1,100 @@
-"""Several runs of train.py, a few at a time, with one progress and one estimate of the time that is left."""
+"""One job of a sweep, wherever its launcher runs it: a share of the machine, and a note of how it ended.
+
+A job that fails raises JobFailed, an ordinary exception: Hydra's launchers then go on with the other jobs, and Optuna
+counts a failed trial. What happened is left in the sweep's folder, where the process that started the sweep reads it.
+"""
 
 import json
+import logging
+import os
 import signal
-import subprocess
 import sys
-import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
-from varnet import run
-from varnet.reproduction import Job
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
 
-PAUSE = 2.0  # seconds between two looks at the runs
-REPORT_EVERY = 60.0  # seconds between two lines where there is no terminal
+from varnet.checkpoint import write_atomically
+from varnet.config import check
+from varnet.run import folder_of
+
+log = logging.getLogger("varnet")
 
 
-def run_all(jobs: list[Job], at_once: int, root: Path) -> list[str]:
-    """Run what is not finished; a sentence for every run that failed."""
-    missing = [job for job in jobs if not run.finished(job.folder())]
-    if done := len(jobs) - len(missing):
-        print(f"{done} of {len(jobs)} runs are finished already")
-    if not missing:
-        return []
-    board = Board(missing)
-    active: dict[Job, subprocess.Popen] = {}
-    waiting, failed = list(missing), []
+class Stopped(Exception):
+    """A run that does not go on: one sentence and the exit code."""
+
+    def __init__(self, message: object, code: int):
+        super().__init__(str(message))
+        self.code = code
+
+
+class JobFailed(Exception):
+    """A job of a sweep that did not finish; the message says which and why."""
+
+
+def execute(cfg: DictConfig, attempt: Callable[[DictConfig], dict]) -> dict:
+    """attempt(cfg) as a job of the sweep that Hydra is in."""
+    hydra = HydraConfig.get()
+    cfg.threads = cfg.threads or threads_for(hydra.launcher, cores())
+    cfg.device = device_for(cfg.device, hydra.launcher, hydra.job.num, torch.cuda.device_count())
+    note = {"overrides": list(hydra.overrides.task), "folder": None, "reason": None}
+    path = Path(hydra.sweep.dir) / f"job{hydra.job.num}.json"
     try:
-        while waiting or active:
-            while waiting and len(active) < at_once:
-                job = waiting.pop(0)
-                active[job] = start(job, root)
-            time.sleep(PAUSE)
-            for job, process in list(active.items()):
-                if process.poll() is not None:
-                    del active[job]
-                    failed += [_failure(job, process)] if process.returncode else []
-            board.show(list(active))
-    except KeyboardInterrupt:
-        stop(active)
-        raise
-    finally:
-        board.close()
-    return failed
+        check(cfg)
+        note["folder"] = str(folder_of(cfg))
+        leave(path, note)
+        return attempt(cfg)
+    except Stopped as error:
+        code, reason = error.code, str(error)
+    except Exception as error:
+        traceback.print_exc()
+        code, reason = 1, f"{type(error).__name__}: {' '.join(str(error).split())}"
+    log.error("failed: %s", reason)
+    leave(path, note | {"reason": reason})
+    hand_over(code, hydra.launcher._target_)
+    raise JobFailed(reason)
 
 
-def log_of(job: Job) -> Path:
-    folder = job.folder()
-    return folder.parent / f"{folder.name}.log"
+def leave(path: Path, note: dict) -> None:
+    write_atomically(path, (json.dumps(note) + "\n").encode())
 
 
-def start(job: Job, root: Path) -> subprocess.Popen:
-    log_of(job).parent.mkdir(parents=True, exist_ok=True)
-    with open(log_of(job), "a") as log:
-        command = [sys.executable, str(root / "train.py"), *job.arguments()]
-        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+def hand_over(code: int, launcher: str) -> None:
+    """A signal ended the run, and it is saved. In the process that started the sweep it ends the sweep; in a submitit
+    job submitit's own handler now puts the job into the queue again."""
+    if code < 128:
+        return
+    if launcher.endswith("BasicLauncher"):
+        sys.exit(code)
+    if code - 128 == preemption_signal():
+        signal.raise_signal(code - 128)
 
 
-def stop(active: dict[Job, subprocess.Popen]) -> None:
-    """Ask every run to save and end."""
-    for process in active.values():
-        process.send_signal(signal.SIGTERM)
-    for process in active.values():
-        process.wait()
+def preemption_signal() -> int | None:
+    """The signal by which submitit learns that its job must make room; None outside of its jobs."""
+    if "SUBMITIT_EXECUTOR" not in os.environ:
+        return None
+    return getattr(signal, "SIG" + os.environ.get("SUBMITIT_PREEMPT_SIGNAL", "USR2"), None)
 
 
-def _failure(job: Job, process: subprocess.Popen) -> str:
-    last = [line for line in log_of(job).read_text().splitlines() if line.strip()][-1:]
-    return f"failed (exit code {process.returncode}): {' '.join(job.arguments())}: {''.join(last)} ({log_of(job)})"
+def cores() -> int:
+    """Of those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def progress(job: Job) -> float:
-    """Part of a run's epochs that is done."""
-    folder = job.folder()
-    if run.finished(folder):
-        return 1.0
-    try:
-        lines = (folder / run.HISTORY).read_bytes().splitlines()
-        return json.loads(lines[-1])["epoch"] / job.config().schedule.epochs
-    except (OSError, ValueError, IndexError):
-        return 0.0
+def threads_for(launcher: DictConfig, cores: int) -> int | None:
+    """Threads of one job: joblib's jobs share the cores, others have what their launcher asks for; None: all cores."""
+    jobs = launcher.get("n_jobs")
+    if jobs is not None:
+        return max(1, cores // max(1, cores + 1 + jobs if jobs < 0 else jobs))
+    return launcher.get("cpus_per_task") or OmegaConf.select(launcher, "ray.remote.num_cpus")
 
 
-class Board:
-    """How much of all runs is done: a bar on a terminal, a line a minute elsewhere."""
-
-    def __init__(self, jobs: list[Job]):
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        self.jobs, self.begin, self.last = jobs, time.monotonic(), 0.0
-        self.start = sum(map(progress, jobs))
-        self.bar = None
-        if sys.stdout.isatty():
-            self.bar = Progress(TextColumn("runs"), BarColumn(), TextColumn("{task.fields[note]}"))
-            self.task = self.bar.add_task("runs", total=len(jobs), note="")
-            self.bar.start()
-
-    def show(self, active: list[Job]) -> None:
-        now = time.monotonic()
-        if self.bar is None and now - self.last < REPORT_EVERY and self.last:
-            return
-        self.last = now
-        done = sum(map(progress, self.jobs))
-        note = f"{done:.2f} of {len(self.jobs)} runs, {time_left(done, self.start, len(self.jobs), now - self.begin)}"
-        note += "".join(f"; {job.experiment} seed {job.seed}: {100 * progress(job):.0f} %" for job in active)
-        if self.bar:
-            self.bar.update(self.task, completed=done, note=note)
-        else:
-            print(note, flush=True)
-
-    def close(self) -> None:
-        if self.bar:
-            self.bar.stop()
-
-
-def time_left(done: float, start: float, total: float, seconds: float) -> str:
-    """From the speed since the start; runs are taken to last equally long."""
-    if done - start < 1e-9:
-        return "time left not known yet"
-    left = int(seconds * (total - done) / (done - start))
-    return f"{left // 3600} h {left % 3600 // 60:02d} min left" if left >= 3600 else f"{left // 60 + 1} min left"
+def device_for(device: str, launcher: DictConfig, job: int, gpus: int) -> str:
+    """joblib's jobs take the GPUs of the machine in turn."""
+    shared = "n_jobs" in launcher and gpus > 1 and device in ("auto", "cuda")
+    return f"cuda:{job % gpus}" if shared else device

@@ -1,4 +1,7 @@
-"""Figures. Matplotlib is used without pyplot, so that nothing global changes and no display is needed."""
+"""Figures of a run and of groups of runs.
+
+Matplotlib is used without pyplot, so that nothing global changes and no display is needed.
+"""
 
 import io
 from typing import TYPE_CHECKING
@@ -114,6 +117,47 @@ def _one_axis(size: tuple[float, float]) -> "tuple[Figure, Axes]":
     axis = figure.subplots()
     axis.grid(alpha=0.25)
     return figure, axis
+
+
+PANELS = {
+    "acc_det": "deterministic, %",
+    "acc_k": "K samples, %",
+    "acc_zero_mean_k": "zero-mean, K samples, %",
+    "elbo": "ELBO",
+}
+
+
+def by_epoch(groups: list) -> "Figure":
+    """Accuracies and ELBO by epoch: the mean over the seeds of each group (varnet.report.Group) and a band of one
+    standard deviation."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 7), dpi=120, layout="constrained")
+    axes = figure.subplots(2, 2, sharex=True).flat
+    for axis, (metric, title) in zip(axes, PANELS.items(), strict=True):
+        for number, group in enumerate(groups):
+            epochs, values = group.curve(metric)
+            if epochs:
+                _draw_band(
+                    axis, epochs, np.array(values), f"C{number % 10}", group.title or group.runs[0].folder.parent.name
+                )
+        axis.set(title=title)
+        axis.grid(alpha=0.25)
+    handles, labels = figure.axes[1].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
+    for axis in figure.axes[2:]:
+        axis.set_xlabel("epoch")
+    return figure
+
+
+def _draw_band(axis, epochs: list[int], values: np.ndarray, colour: str, label: str) -> None:
+    """values: (runs, epochs)"""
+    mean = values.mean(0)
+    axis.plot(epochs, mean, color=colour, lw=1.6, label=f"{label} (n={len(values)})")
+    if len(values) > 1:
+        std = values.std(0, ddof=1)
+        axis.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.2, lw=0)
 
 
 def rendered(figure: "Figure", kind: str = "png") -> bytes:

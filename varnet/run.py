@@ -14,7 +14,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from varnet import checkpoint, models
+from varnet import checkpoint, distributed, models
 from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, plain, shown
 from varnet.data import DataError, Dataset, load
 
@@ -227,8 +227,11 @@ def provenance(cfg: DictConfig) -> dict:
         "seed": cfg.seed,
         "commit": commit(),
         "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
-        "machine": {"system": platform.system(), "processor": platform.machine(), "threads": torch.get_num_threads()},
-    }
+        "machine": {
+            "system": platform.system(), "processor": platform.machine(), "threads": torch.get_num_threads(),
+            "processes": distributed.world_size(),
+        },
+    }  # fmt: skip
 
 
 def commit() -> str | None:

@@ -4,6 +4,7 @@ Nothing inside a step waits for the device: sums stay on it and are read once pe
 optimizer skip its update, so that the weights at fault can still be looked at when it is noticed.
 """
 
+import logging
 import math
 import signal
 import time
@@ -13,20 +14,25 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from varnet import checkpoint, evaluation, metrics, plots
+from varnet import checkpoint, distributed, evaluation, metrics, plots
+from varnet.batch_norm import pool_batch_norm
 from varnet.config import identity
 from varnet.data import Dataset
+from varnet.jobs import preemption_signal
 from varnet.layers import Variational
 from varnet.logger import Logger, Progress, weights_summary
 from varnet.objective import terms
 from varnet.run import check_fits
 from varnet.schedule import Schedule
 
+log = logging.getLogger("varnet")
 CHECK_EVERY = 50  # steps between two looks at whether the loss is finite
 
 
 class Interrupted(Exception):
     """Stopped by a signal after saving a checkpoint."""
+
+    shared = True  # all processes of a run agree on it
 
     def __init__(self, number: int):
         super().__init__(f"stopped by {signal.Signals(number).name}")
@@ -36,15 +42,19 @@ class Interrupted(Exception):
 class Diverged(RuntimeError):
     """The loss is not finite."""
 
+    shared = True
+
 
 class Trainer:
     def __init__(self, cfg: DictConfig, model: nn.Module, data: Dataset, device: torch.device, folder: Path):
         self.cfg, self.data, self.device, self.folder = cfg, data, device, folder
         self.channels_last = use_channels_last(cfg, device)
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        self.model = model.to(device).to(memory_format=layout)
+        self.model = pool_batch_norm(model).to(device).to(memory_format=layout)
         self.forward = torch.compile(self.model) if cfg.compile else self.model
-        self.loader = self._loader("train", cfg.schedule.batch_size, seed=cfg.seed)
+        self.rank, self.ranks = distributed.rank(), distributed.world_size()
+        part = {"rank": self.rank, "world_size": self.ranks}
+        self.loader = self._loader("train", cfg.schedule.batch_size, seed=cfg.seed, **part)
         schedule = {k: v for k, v in cfg.schedule.items() if k not in ("batch_size", "log_alpha")}
         self.schedule = Schedule(steps_per_epoch=len(self.loader), **schedule)
         self.optimizer = make_optimizer(self.model, cfg)
@@ -62,7 +72,9 @@ class Trainer:
         self.signal: int | None = None
 
     def _loader(self, split: str, batch_size: int | None, **options):
-        return self.data.loader(split, batch_size, device=self.device, channels_last=self.channels_last, **options)
+        """Of the whole split, not of this rank's part, unless the options say so."""
+        options = {"rank": 0, "world_size": 1, "channels_last": self.channels_last, **options}
+        return self.data.loader(split, batch_size, device=self.device, **options)
 
     # ---- one step
 
@@ -73,10 +85,12 @@ class Trainer:
         with self._autocast():
             logits = self.forward(x)
         data_loss, divergence = terms(self.model, logits, y)
-        loss = len(self.data.train_y) * data_loss + self.schedule.beta_at(self.step) * divergence
+        part = len(y) / self.loader.whole if self.ranks > 1 else 1  # of the batch: the ranks' losses are summed
+        loss = len(self.data.train_y) * part * data_loss + self.schedule.beta_at(self.step) / self.ranks * divergence
         if self.cfg.param.l2:
-            loss = loss + len(self.data.train_y) * self.cfg.param.l2 / 2 * sum(p.square().sum() for p in self.penalised)
-        self._update(loss)
+            penalty = sum(p.square().sum() for p in self.penalised)
+            loss = loss + len(self.data.train_y) * self.cfg.param.l2 / 2 / self.ranks * penalty
+        loss = self._update(loss)
         with torch.no_grad():
             correct = (logits.argmax(1) == y).sum()
             self.sums += torch.stack([data_loss * len(y), correct, divergence * len(y)])
@@ -92,15 +106,17 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group["lr_mult"]
 
-    def _update(self, loss: Tensor) -> None:
+    def _update(self, loss: Tensor) -> Tensor:
+        """One step of the optimizer; returns the loss over all ranks."""
+        self.scaler.scale(loss).backward()
+        loss = distributed.sum_gradients(self.model.parameters(), loss.detach())
         if self.scaler.is_enabled():
-            self.scaler.scale(loss).backward()
             self.scaler.step(self.optimizer)
             self.scaler.update()
-            return
-        loss.backward()
-        self.optimizer.grad_scale, self.optimizer.found_inf = None, (~torch.isfinite(loss.detach())).float()
+            return loss
+        self.optimizer.grad_scale, self.optimizer.found_inf = None, (~torch.isfinite(loss)).float()
         self.optimizer.step()
+        return loss
 
     # ---- the loop
 
@@ -113,8 +129,10 @@ class Trainer:
                     self._run_epoch(progress)
         finally:
             restore()
-        if self.signal is not None:  # it came with the last evaluation; all is saved
-            raise Interrupted(self.signal)
+        if number := distributed.largest(self.signal or 0)[0]:  # it came with the last evaluation; all is saved
+            raise Interrupted(number)
+        if self.rank > 0:
+            return {}
         history = self.logger.history
         return history[-1] if history else self._row()[0] | self.evaluate()
 
@@ -125,11 +143,12 @@ class Trainer:
             self.train_step(x, y)
             if self.step % CHECK_EVERY == 0:
                 self._check_finite()
-            if self.signal is not None or time.monotonic() > self.save_by:
+            number, due = distributed.largest(self.signal or 0, time.monotonic() > self.save_by)
+            if number or due:
                 self.seconds, start = self.seconds + time.monotonic() - start, time.monotonic()
                 self.save()
-                if self.signal is not None:
-                    raise Interrupted(self.signal)
+                if number:
+                    raise Interrupted(number)
         self._end_epoch(time.monotonic() - start, progress)
 
     def _end_epoch(self, seconds: float, progress: Progress) -> None:
@@ -138,21 +157,24 @@ class Trainer:
         self.seconds += seconds
         last = self.epoch == self.schedule.epochs
         row, log_alphas = self._row()
-        if last or self.epoch % self.cfg.eval.every == 0:
-            row |= self.evaluate()
         self.seconds = 0.0
         self.sums.zero_()
+        distributed.from_first(lambda: self._report(row, log_alphas, last, progress))
+        if last or self.epoch % self.cfg.checkpoint_every == 0:
+            self.save()
+
+    def _report(self, row: dict, log_alphas: dict[str, Tensor], last: bool, progress: Progress) -> None:
+        if last or self.epoch % self.cfg.eval.every == 0:
+            row |= self.evaluate()
         self.logger.epoch(row, log_alphas, self.step)
         if last or self.epoch % max(1, self.schedule.epochs // 10) == 0:
             self.logger.figure(self.figure(), self.step)
         progress.update(row, self.schedule.epochs)
-        if last or self.epoch % self.cfg.checkpoint_every == 0:
-            self.save()
 
     def _row(self) -> tuple[dict, dict[str, Tensor]]:
         """The epoch's averages over its steps: one noise sample per object, weights as they were."""
         size = len(self.data.train_y)
-        loss, correct, divergence = (self.sums.double().cpu() / size).tolist()
+        loss, correct, divergence = (distributed.summed(self.sums.clone()).double().cpu() / size).tolist()
         summary, log_alphas = weights_summary(self.model)
         row = {
             "epoch": self.epoch, "step": self.step, "elbo": -size * loss - divergence, "data_term": -size * loss,
@@ -188,19 +210,23 @@ class Trainer:
 
     def save(self) -> None:
         self._check_finite()
-        self.logger.sync()
-        checkpoint.save(self.folder, self.state_dict())
+        state = self.state_dict()
+        distributed.from_first(lambda: self._write(state))
         self.save_by = self._next_save()
+
+    def _write(self, state: dict) -> None:
+        self.logger.sync()
+        checkpoint.save(self.folder, state)
 
     def _next_save(self) -> float:
         return time.monotonic() + 60 * (self.cfg.checkpoint_minutes or math.inf)
 
     def state_dict(self) -> dict:
+        own = distributed.gathered({"rng": rng_state(), "sums": self.sums.cpu()})
         return {
             "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(), "loader": self.loader.state_dict(), "rng": rng_state(),
-            "epoch": self.epoch, "step": self.step, "seconds": self.seconds, "sums": self.sums,
-            "config": identity(self.cfg),
+            "scaler": self.scaler.state_dict(), "loader": self.loader.state_dict(), "ranks": own,
+            "epoch": self.epoch, "step": self.step, "seconds": self.seconds, "config": identity(self.cfg),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
@@ -209,19 +235,31 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
         self.loader.load_state_dict(state["loader"])
-        self.sums = state["sums"].to(self.device)
         self.epoch, self.step, self.seconds = (state[key] for key in ("epoch", "step", "seconds"))
-        set_rng_state(state["rng"])
+        own = state.get("ranks") or [{"rng": state["rng"], "sums": state["sums"]}]  # before there were ranks
+        if len(own) == self.ranks:
+            self.sums = own[self.rank]["sums"].to(self.device)
+            set_rng_state(own[self.rank]["rng"])
+            return
+        log.info("%s was run by %d processes and goes on with %d: with other noise", self.folder, len(own), self.ranks)
+        self.sums = sum(each["sums"] for each in own).to(self.device) * (self.rank == 0)
+        torch.manual_seed(distributed.noise_seed(self.cfg.seed, self.rank, self.step))
 
     def _catch_signals(self):
-        """SIGTERM and Ctrl-C are noted and acted on after the step; a second one acts at once."""
+        """SIGTERM and Ctrl-C are noted and acted on after the step; a second one acts at once. In a job of submitit its
+        own signal comes when the job must end; SIGTERM may come too, and then the run is saved and goes on."""
+        preempted = preemption_signal()
 
         def note(number: int, _frame: object) -> None:
+            if number == signal.SIGTERM and preempted:
+                self.save_by = -math.inf
+                return
             self.signal = number
             signal.signal(number, before[number])
 
         try:
-            before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+            caught = (signal.SIGTERM, signal.SIGINT, *([preempted] if preempted else []))
+            before = {number: signal.signal(number, note) for number in caught}
         except ValueError:  # not in the main thread
             return lambda: None
         return lambda: [signal.signal(number, handler) for number, handler in before.items()]

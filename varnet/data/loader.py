@@ -75,6 +75,12 @@ class Loader:
             yield self._batch(self._part_of_rank(*self.bounds[batch]), order, draws)
         self._epoch_start, self._done = self.generator.get_state(), 0
 
+    @property
+    def whole(self) -> int:
+        """The size, over all ranks, of the batch that was handed out last."""
+        start, stop = self.bounds[self._done - 1]
+        return stop - start
+
     def state_dict(self) -> dict:
         """Everything the next batches depend on; taken between two batches or two epochs."""
         return {
