@@ -128,7 +128,9 @@ def test_pixels_are_normalised_as_the_loader_does():
 
 
 def test_success():
-    probs = torch.tensor([[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]], [[0.2, 0.5, 0.3], [0.1, 0.2, 0.7]]])  # (2 iterations, 2, 3)
+    probs = torch.tensor(
+        [[[0.9, 0.1, 0.0], [0.1, 0.9, 0.0]], [[0.2, 0.5, 0.3], [0.1, 0.2, 0.7]]]
+    )  # (2 iterations, 2, 3)
     assert succeeded(probs.log(), torch.tensor([1, 0])).tolist() == [[False, False], [True, False]]
     assert succeeded(probs.log(), torch.tensor([0, 1]), targeted=False).tolist() == [[False, False], [True, True]]
 

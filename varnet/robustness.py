@@ -39,7 +39,7 @@ def experiment(
 
     networks   take pixels of 0..255 (varnet.attack.Pixels)
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
-    source     the name of the network whose attacked images are shown to the others
+    source     the name of the network (its last seed) whose attacked images are shown to the others (first seeds)
     """
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
     if source is not None and source not in several:
@@ -62,7 +62,8 @@ def experiment(
             if is_stochastic(model):
                 lines.append(line(name, f"EOT, {eot} samples", [white_box(model, x, aim, more)], more))
     if source is not None:
-        made_on = several[source][0]
+        # The last seed's images for the first seed's networks: equal seeds begin with equal weights, and are alike.
+        made_on = several[source][-1]
         victims = {name: next((m for m in models if m is not made_on), None) for name, models in several.items()}
         victims = {name: model for name, model in victims.items() if model is not None}
         for name, success in transfer(made_on, victims, x, aim, attack).items():
@@ -127,27 +128,34 @@ def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def figure(lines: list[dict], title: str) -> "Figure":
-    """Figure 7 on the left; on the right what the attacks were not told there: more samples, other networks."""
+    """Figure 7 on the left; on the right, in the same colours, attacks with more samples and from another network."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     figure = Figure(figsize=(10.4, 4.2), dpi=120, layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     colours = {name: colormaps["tab10"](i % 10) for i, name in enumerate(dict.fromkeys(r["network"] for r in lines))}
     for row in lines:
         axis = left if row["attack"] == WHITE_BOX else right
-        label = row["network"] if axis is left else f"{row['network']}, {row['attack']}"
-        style = {"color": colours[row["network"]], "ls": "--" if row["attack"].startswith("transfer") else "-"}
-        axis.plot(row["iteration"], row["rate"], label=label, lw=1.6, **style)
-        axis.fill_between(row["iteration"], row["low"], row["high"], color=style["color"], alpha=0.12, lw=0)
+        colour, style = colours[row["network"]], "--" if row["attack"].startswith("transfer") else "-"
+        axis.plot(row["iteration"], row["rate"], label=row["network"], lw=1.6, color=colour, ls=style)
+        axis.fill_between(row["iteration"], row["low"], row["high"], color=colour, alpha=0.12, lw=0)
     left.set(title=title, ylabel="successful attacks, %", ylim=(-1, 101))
     right.set(title="is it robust, or is the gradient hidden?")
     for axis in (left, right):
         axis.set_xlabel("iteration")
         axis.grid(alpha=0.25)
-        if axis.lines:
-            axis.legend(frameon=False, fontsize=7)
+    left.legend(frameon=False, fontsize=8)
+    kinds = {row["attack"]: line.get_linestyle() for row, line in zip(_more(lines), right.lines, strict=True)}
+    if kinds:
+        keys = [Line2D([], [], color="black", ls=style, label=kind) for kind, style in kinds.items()]
+        right.legend(handles=keys, frameon=False, fontsize=8)
     return figure
+
+
+def _more(lines: list[dict]) -> list[dict]:
+    return [row for row in lines if row["attack"] != WHITE_BOX]
 
 
 def results(lines: list[dict], at: Iterable[int], **about: object) -> list[dict]:
