@@ -54,6 +54,17 @@ def test_rates_of_a_hand_made_case():
     assert all(low <= rate <= high for low, rate, high in zip(found["low"], found["rate"], found["high"], strict=True))
 
 
+def test_images_are_attacked_in_parts(monkeypatch):
+    attack, aim = Attack(iterations=12), 1 - Y
+    whole = robustness.white_box(bright_or_dark(), X, aim, attack)
+    moved = robustness.transfer(bright_or_dark(), {"v": bright_or_dark(129.25)}, X, aim, attack)["v"]
+    monkeypatch.setattr(robustness._parts, "__defaults__", (4,))
+    monkeypatch.setattr(robustness, "ROWS", 4)
+    assert whole.shape == (13, 6) and torch.equal(robustness.white_box(bright_or_dark(), X, aim, attack), whole)
+    again = robustness.transfer(bright_or_dark(), {"v": bright_or_dark(129.25)}, X, aim, attack)["v"]
+    assert torch.equal(again, moved) and not torch.equal(moved, whole)
+
+
 def test_untargeted_attacks_of_two_classes_are_the_targeted_ones():
     attack = Attack(iterations=12, samples=1)
     (aimed,) = experiment({"linear": bright_or_dark()}, X, Y, 2, attack)

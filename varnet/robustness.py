@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from varnet import attack as attacks
 from varnet.attack import Attack, random_targets, succeeded
+from varnet.config import ConfigError
 from varnet.evaluation import is_stochastic, predict
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 Networks = dict[str, nn.Module | list[nn.Module]]  # several of a name: seeds, whose rates are averaged
 WHITE_BOX = "white box"
-ROWS = 100  # images attacked at once
+ROWS = 100  # images at once
+GRAPHS = 1000  # samples of images whose graphs are in memory at once: about 1 GB for dropout in a VGG of width 0.25
 
 
 def experiment(
@@ -47,7 +49,7 @@ def experiment(
     every = [model for models in several.values() for model in models]
     right = right_before(every, x, y, attack.judged or attack.samples, attack.seed).nonzero()[:images, 0]
     if not len(right):
-        raise ValueError(
+        raise ConfigError(
             f"none of the {len(y)} images is right in every network: train them longer, or give more images"
         )
     x, y = x[right], y[right]
@@ -82,7 +84,8 @@ def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int
 
 def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
     """(iterations + 1, N): success of an attack that knows the network."""
-    parts = [attacks.run(model, *part, attack).success(part[1], attack.targeted) for part in _parts(x, aim)]
+    rows = min(ROWS, max(1, GRAPHS // attack.samples)) if is_stochastic(model) else ROWS
+    parts = [attacks.run(model, *part, attack).success(part[1], attack.targeted) for part in _parts(x, aim, rows)]
     return torch.cat(parts, 1).cpu()
 
 
@@ -101,8 +104,8 @@ def transfer(
     return {name: torch.cat(parts, 1) for name, parts in found.items()}
 
 
-def _parts(x: Tensor, y: Tensor) -> list[tuple[Tensor, Tensor]]:
-    return [(part.float(), labels) for part, labels in zip(x.split(ROWS), y.split(ROWS), strict=True)]
+def _parts(x: Tensor, y: Tensor, rows: int = ROWS) -> list[tuple[Tensor, Tensor]]:
+    return [(part.float(), labels) for part, labels in zip(x.split(rows), y.split(rows), strict=True)]
 
 
 def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
