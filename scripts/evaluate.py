@@ -1,9 +1,10 @@
 """Every prediction mode, uncertainty, weight samples and pruning of a finished run:
 
-python scripts/evaluate.py RUN [eval.samples=100 eval.ood=cifar10 ...]     keys: configs/evaluate.yaml
+python scripts/evaluate.py RUN [RUN ...] [eval.samples=100 eval.ood=cifar10 ...]     keys: configs/evaluate.yaml
 
 RUN is a run's folder; its own configuration says which data and model. Prints a table, and writes evaluation.json and
-pictures into the folder (or into out=FOLDER).
+pictures into the folder (or into out=FOLDER). Several runs are evaluated as one deep ensemble, which needs out=FOLDER;
+a file snapshot_EPOCH.pt in a run's folder counts as a run.
 """
 
 import json
@@ -28,13 +29,18 @@ def main(arguments: list[str]) -> int:
     from varnet.config import ConfigError
     from varnet.data import DataError
     from varnet.device import find, tune_cpu
+    from varnet.ensemble import open_ensemble
     from varnet.run import open_finished
 
+    places = [Path(a) for i, a in enumerate(arguments) if i == 0 or "=" not in a]
     try:
-        options = settings(OmegaConf.load(DEFAULTS), arguments[1:])
+        options = settings(OmegaConf.load(DEFAULTS), [a for a in arguments[1:] if "=" in a])
         device = find(options.device)
         tune_cpu(options.threads)
-        run = open_finished(Path(arguments[0]), options.data_dir)
+        single = len(places) == 1 and places[0].suffix != ".pt"
+        run = open_finished(places[0], options.data_dir) if single else open_ensemble(places, options.data_dir)
+        if not single and not options.out:
+            raise ConfigError("an ensemble has no folder of its own: say where its numbers go with out=FOLDER")
         analysis = Analysis(run, options, device).all()
         folder = Path(options.out) if options.out else run.folder
         write(analysis, folder)

@@ -1,6 +1,6 @@
 """Rebuild tables and figures of the paper, running what is missing:
 
-python scripts/reproduce.py table1|table2|table3|noise|phase|fig1..fig5|fig8|fig9|all [key=value ...]
+python scripts/reproduce.py table1|table2|table3|noise|phase|fig1..fig5|fig7|fig7_mnist|fig8|fig9|all [key=value ...]
 (toy is another name for fig1)
 
 seeds=3            runs of each row, seeds 0, 1, 2
@@ -110,7 +110,12 @@ def write(names: list[str], library, out: Path) -> list[str]:
             save(f"{name}.png", png)
             save(f"{name}.svg", rendered(figure, "svg"))
             save(f"{name}.numbers.json", json.dumps(numbers, indent=1) + "\n")
-            sections.append((CAPTIONS[name], image(png, CAPTIONS[name])))
+            content = image(png, CAPTIONS[name])
+            if rows := numbers.get("rows"):
+                save(f"{name}.json", tables.as_json(rows))
+                save(f"{name}.md", f"## {CAPTIONS[name]}\n\n{tables.markdown(rows)}")
+                content += tables.as_html(rows)
+            sections.append((CAPTIONS[name], content))
             print(f"{CAPTIONS[name]}: {out / name}.png")
     note = "Published values beside ours, mean ± standard deviation over n seeds; the scale of a run stands in its row."
     save("report.html", page("Variance Networks: reproduction", note, sections))

@@ -9,6 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 from varnet import evaluation, metrics, ood, plots
 from varnet.config import ConfigError, between, number, one_of, or_null, shown, whole
 from varnet.data import NAMES, load
+from varnet.ensemble import Ensemble
 from varnet.evaluation import Predictions, predict
 from varnet.layers import layers_of
 from varnet.pruning import CRITERIA, pruning_curve
@@ -97,7 +98,7 @@ class Analysis:
         chosen = self.options.eval
         self.modes()
         variational = bool(layers_of(self.model))
-        if self.elbo_samples:
+        if self.elbo_samples and not isinstance(self.model, Ensemble):  # members have an ELBO each
             self.results["elbo"] = evaluation.elbo(
                 self.model, self.batches("train"), self.elbo_samples, self.options.seed
             ) | {"elbo_samples": self.elbo_samples}

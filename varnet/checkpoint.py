@@ -32,12 +32,22 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 def save(folder: Path, state: dict) -> None:
     """The last checkpoint becomes the previous one once the new one is safely on disk beside it."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    write_atomically(folder / FRESH, buffer.getvalue())
+    write_atomically(folder / FRESH, _as_bytes(state))
     if (folder / NAME).exists():
         os.replace(folder / NAME, folder / PREVIOUS)
     os.replace(folder / FRESH, folder / NAME)
+
+
+def save_snapshot(folder: Path, epoch: int, weights: dict, config: dict) -> None:
+    """The weights alone, to keep: for snapshot ensembles."""
+    state = {"model": weights, "config": config, "epoch": epoch}
+    write_atomically(folder / f"snapshot_{epoch}.pt", _as_bytes(state))
+
+
+def _as_bytes(state: dict) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
 
 
 def exists(folder: Path) -> bool:

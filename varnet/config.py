@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from varnet.schedule import DECAYS
 
@@ -14,14 +14,14 @@ from varnet.schedule import DECAYS
 HARMLESS = ("eval.every",)
 RUNTIME = (
     "out_dir", "data_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every", "checkpoint_minutes",
-    "name",
+    "snapshots", "name",
 )  # fmt: skip
 
 
 KEYS = (
     "dataset", "model", "param", "prior", "schedule", "eval", "name", "scale", "seed", "out_dir", "data_dir", "resume",
     "init_from", "device", "threads", "precision", "channels_last", "compile", "deterministic", "checkpoint_every",
-    "checkpoint_minutes",
+    "checkpoint_minutes", "snapshots",
 )  # fmt: skip
 
 
@@ -60,6 +60,10 @@ def folder_name(v: object) -> bool:
     return isinstance(v, str) and all(part not in ("", ".", "..") for part in parts)
 
 
+def epochs(v: object) -> bool:
+    return isinstance(v, list | ListConfig) and all(whole(1)[0](epoch) for epoch in v)
+
+
 def or_null(check: tuple[Callable[[object], bool], str]) -> tuple[Callable[[object], bool], str]:
     return lambda v: v is None or check[0](v), f"{check[1]}, or null"
 
@@ -77,6 +81,7 @@ CHECKS = {
     "deterministic": SWITCH,
     "checkpoint_every": whole(1),
     "checkpoint_minutes": or_null(number(0, above=True)),
+    "snapshots": or_null((epochs, "a list of epochs, e.g. [10,20]")),
     "eval.every": whole(1),
     "eval.samples": whole(1),
     "eval.elbo_samples": whole(1),
@@ -112,6 +117,11 @@ def check(cfg: DictConfig) -> None:
         if not fits(value):
             raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
     schedule = cfg.schedule
+    if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
+        raise ConfigError(
+            f"snapshots={shown(cfg.snapshots)} does not do: epoch {late[0]} comes after the last one, "
+            f"schedule.epochs={schedule.epochs}"
+        )
     if schedule.beta_until < schedule.beta_from:
         raise ConfigError(
             f"schedule.beta_until={schedule.beta_until} comes before schedule.beta_from={schedule.beta_from}: "

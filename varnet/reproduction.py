@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from varnet import figures, run, tables
+from varnet import fig7, figures, run, tables
 from varnet.published import TABLES
 from varnet.tables import name_at
 
@@ -56,12 +56,17 @@ def _toy_seeds(asked: int, scale: str) -> int:
     return asked if scale == "small" else max(asked, TOY_SEEDS)
 
 
+def _members(asked: int, _scale: str) -> int:
+    return max(asked, fig7.MEMBERS)
+
+
 class Target(NamedTuple):
     """A table or a figure: its experiments, and for a figure what draws it from runs found by experiment."""
 
     experiments: tuple[str, ...]
     draw: Callable[["Library"], figures.Drawn] | None = None
     seeds: Callable[[int, str], int] = _as_asked
+    once: tuple[str, ...] = ()  # experiments of which one run is enough
 
 
 class Library:
@@ -114,6 +119,12 @@ TARGETS = {
         ("table2_mnist_variance",), lambda lib: figures.weight_samples(lib.opened("table2_mnist_variance", 1)[0]), _one
     ),
     "fig5": Target(("table1_zero_mean",), lambda lib: figures.pruning(lib.opened("table1_zero_mean", 1)[0]), _one),
+    **{
+        name: Target(
+            tuple(fig7.NETWORKS[name].values()), lambda lib, name=name: fig7.draw(name, lib), _members, fig7.once(name)
+        )
+        for name in fig7.NETWORKS
+    },
     "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS)),
     "fig9": Target(
         ("table1_zero_mean",), lambda lib: figures.class_densities(lib.opened("table1_zero_mean", 1)[0]), _one
@@ -125,6 +136,8 @@ CAPTIONS = {
     "fig3": "Figure 3: phase transition, VGG-like on CIFAR-10, log-uniform prior",
     "fig4": "Figure 4: accuracy of weight samples and of averages, LeNet-5 on MNIST, all layers variational",
     "fig5": "Figure 5: accuracy against the fraction of sigmas removed, LeNet-5 on MNIST",
+    "fig7": "Figure 7: successful targeted attacks by iteration, VGG-like on CIFAR-10",
+    "fig7_mnist": "Figure 7 on MNIST: successful targeted attacks by iteration, LeNet-5",
     "fig8": "Figure 8: phase transition for each prior, VGG-like on CIFAR-10",
     "fig9": "Figure 9: densities of activations of a variance layer by class, LeNet-5 on MNIST",
 }
@@ -136,7 +149,7 @@ def jobs_of(names: list[str], library: Library) -> list[Job]:
     for name in names:
         target = TARGETS[name]
         for experiment in target.experiments:
-            for job in library.jobs(experiment, seeds=library.seeds_for(target)):
+            for job in library.jobs(experiment, seeds=1 if experiment in target.once else library.seeds_for(target)):
                 found.setdefault(job.folder(), job)
     return list(found.values())
 

@@ -170,6 +170,8 @@ class Trainer:
         if last or self.epoch % max(1, self.schedule.epochs // 10) == 0:
             self.logger.figure(self.figure(), self.step)
         progress.update(row, self.schedule.epochs)
+        if self.epoch in (self.cfg.get("snapshots") or ()):
+            checkpoint.save_snapshot(self.folder, self.epoch, self.model.state_dict(), identity(self.cfg))
 
     def _row(self) -> tuple[dict, dict[str, Tensor]]:
         """The epoch's averages over its steps: one noise sample per object, weights as they were."""

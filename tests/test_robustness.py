@@ -1,0 +1,186 @@
+"""Rates of successful attacks: hand-made cases, the caution against hidden gradients, and Figure 7 from real runs."""
+
+import json
+import sys
+
+import pytest
+import torch
+from composing import ROOT, TINY
+from scipy.stats import binomtest
+from torch import nn
+
+from train import run
+from varnet import fig7, robustness
+from varnet.attack import Attack, Pixels
+from varnet.ensemble import Ensemble
+from varnet.evaluation import predict
+from varnet.reproduction import Job, Library, jobs_of
+from varnet.robustness import WHITE_BOX, experiment, line, results, right_before, wilson
+
+sys.path.append(str(ROOT / "scripts"))
+import reproduce
+
+
+class Rounded(nn.Module):
+    """A network that hides its gradient: rounding has none."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x.round())
+
+
+def bright_or_dark(at: float = 128.25) -> nn.Sequential:
+    """Two classes of one-pixel images: 1 above `at`."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(1, 2))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor([[-0.1], [0.1]]))
+        model[1].bias.copy_(torch.tensor([0.1, -0.1]) * at)
+    return model
+
+
+X = torch.tensor([120.0, 126.0, 127.0, 129.0, 133.0, 255.0]).view(-1, 1, 1, 1)
+Y = torch.tensor([0, 0, 1, 1, 1, 1])  # the third is wrong
+
+
+def test_rates_of_a_hand_made_case():
+    (found,) = experiment({"linear": bright_or_dark()}, X, Y, 2, Attack(iterations=12, samples=1))
+    assert found["images"] == 5 and found["iteration"] == list(range(13)) and found["n"] == 1 and found["std"] is None
+    # After i steps of 0.5 the images have moved i / 2 towards the other side: 129 is below 128.25 after 2 steps, 126
+    # above it after 5, 133 below it after 10; 120 and 255 stay where they were in 12.
+    assert found["rate"] == pytest.approx([0, 0, 20, 20, 20, 40, 40, 40, 40, 40, 60, 60, 60])
+    assert all(low <= rate <= high for low, rate, high in zip(found["low"], found["rate"], found["high"], strict=True))
+
+
+def test_images_are_attacked_in_parts(monkeypatch):
+    attack, aim = Attack(iterations=12), 1 - Y
+    whole = robustness.white_box(bright_or_dark(), X, aim, attack)
+    moved = robustness.transfer(bright_or_dark(), {"v": bright_or_dark(129.25)}, X, aim, attack)["v"]
+    monkeypatch.setattr(robustness._parts, "__defaults__", (4,))
+    monkeypatch.setattr(robustness, "ROWS", 4)
+    assert whole.shape == (13, 6) and torch.equal(robustness.white_box(bright_or_dark(), X, aim, attack), whole)
+    again = robustness.transfer(bright_or_dark(), {"v": bright_or_dark(129.25)}, X, aim, attack)["v"]
+    assert torch.equal(again, moved) and not torch.equal(moved, whole)
+
+
+def test_untargeted_attacks_of_two_classes_are_the_targeted_ones():
+    attack = Attack(iterations=12, samples=1)
+    (aimed,) = experiment({"linear": bright_or_dark()}, X, Y, 2, attack)
+    (away,) = experiment({"linear": bright_or_dark()}, X, Y, 2, Attack(iterations=12, samples=1, targeted=False))
+    assert aimed["rate"] == away["rate"]
+
+
+def test_a_hidden_gradient_is_no_robustness():
+    plain, hidden = bright_or_dark(), Rounded(bright_or_dark())
+    lines = experiment({"plain": plain, "hidden": hidden}, X, Y, 2, Attack(iterations=12), source="plain")
+    rates = {(row["network"], row["attack"]): row["rate"][-1] for row in lines}
+    assert rates[("hidden", WHITE_BOX)] == 0  # looks perfectly robust,
+    assert rates[("hidden", "transfer from plain")] == rates[("plain", WHITE_BOX)] == 60  # and is not at all
+    assert ("plain", "transfer from plain") not in rates
+
+
+def test_only_images_that_all_have_right_are_attacked():
+    models = [bright_or_dark(), bright_or_dark(131.0)]
+    assert right_before(models, X, Y, 1).tolist() == [True, True, False, False, True, True]
+    lines = experiment({"a": models[0], "b": models[1]}, X, Y, 2, Attack(iterations=1), images=3)
+    assert [row["images"] for row in lines] == [3, 3]
+    with pytest.raises(ValueError, match="none of the 6 images is right in every network"):
+        experiment({"a": models[0]}, X, 1 - Y.where(torch.arange(6) != 2, 0), 2, Attack(iterations=1))
+
+
+def test_seeds_of_a_network_are_averaged():
+    networks = {"seeds": [bright_or_dark(), bright_or_dark(130.0)]}
+    (found,) = experiment(networks, X, Y, 2, Attack(iterations=12))
+    alone = [
+        robustness.white_box(m, X[[0, 1, 4, 5]], 1 - Y[[0, 1, 4, 5]], Attack(iterations=12)) for m in networks["seeds"]
+    ]
+    rates = torch.stack([a.double().mean(1) for a in alone])
+    assert found["n"] == 2 and found["images"] == 4
+    assert found["rate"] == pytest.approx((100 * rates.mean(0)).tolist())
+    assert found["std"] == pytest.approx((100 * rates.std(0)).tolist()) and max(found["std"]) > 0
+
+
+def test_an_unknown_source():
+    with pytest.raises(ValueError, match="source='b' is not among the networks: a"):
+        experiment({"a": bright_or_dark()}, X, Y, 2, Attack(), source="b")
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (200, 200), (57, 200)])
+def test_wilson(k, n):
+    reference = binomtest(k, n).proportion_ci(0.95, method="wilson")
+    assert wilson(k / n, n) == pytest.approx((reference.low, reference.high), abs=1e-12)
+
+
+def test_rows_of_the_table():
+    successes = [torch.tensor([[0, 0], [1, 0], [1, 1]]).bool(), torch.tensor([[0, 0], [0, 0], [1, 1]]).bool()]
+    lines = [line("a", WHITE_BOX, successes, Attack()), line("a", "EOT, 50 samples", successes[:1], Attack())]
+    rows = results(lines, (1, 9), scale="small", command="c", commit="d", epochs=3)
+    assert [(r["row"], r["metric"], r["mean"], r["n"]) for r in rows] == [
+        ("a", "successful attacks after 1 iterations, %", 25.0, 2),
+        ("a", "successful attacks after 2 iterations, %", 100.0, 2),
+        ("a (EOT, 50 samples)", "successful attacks after 1 iterations, %", 50.0, 1),
+        ("a (EOT, 50 samples)", "successful attacks after 2 iterations, %", 100.0, 1),
+    ]
+    assert rows[0]["std"] == pytest.approx(50 / 2**0.5) and rows[2]["std"] is None and rows[0]["published"] is None
+    assert {"scale", "command", "commit"} <= set(rows[0])
+
+
+def test_the_runs_that_figure_7_needs():
+    found = [(job.experiment, job.seed) for job in jobs_of(["fig7"], Library(1, "small"))]
+    ensembles = ("small/fig7_cifar10_deterministic", "small/table2_cifar10_variance")
+    assert sorted(found) == sorted(
+        [*((e, s) for e in ensembles for s in range(5)), ("small/table2_cifar10_dropout", 0)]
+    )
+    assert Job("small/table2_cifar10_variance", 0).folder() in [
+        job.folder() for job in jobs_of(["table2"], Library(1, "small"))
+    ]
+
+
+def test_figure_7_from_real_runs(tmp_path, monkeypatch, capsys):
+    """After two steps of training nothing need be right in every network: all images are taken."""
+    changes = ("dataset=digits", *TINY, f"out_dir={tmp_path / 'runs'}")
+    library = Library(1, "full", changes)
+    seeds = {"fig7_mnist_deterministic": 2, "table2_mnist_dropout": 1, "table1_zero_mean": 2, "table1_layer": 1}
+    for name, count in seeds.items():
+        for job in library.jobs(name, seeds=count):
+            run(job.config())
+    monkeypatch.setattr(robustness, "right_before", lambda models, x, y, samples, seed: torch.ones(len(y)).bool())
+    monkeypatch.setattr(fig7.draw, "__defaults__", (Attack(iterations=2, samples=2), 6, 3))
+    assert reproduce.write(["fig7_mnist"], library, tmp_path / "out") == ["fig7_mnist"]
+    rows = json.loads((tmp_path / "out" / "fig7_mnist.json").read_text())
+    names = {row["row"] for row in rows}
+    assert {
+        "deterministic",
+        "dropout",
+        "variance",
+        "layer-wise",
+        "deep ensemble of 2",
+        "variance ensemble of 2",
+    } <= names
+    assert {"variance (EOT, 3 samples)", "variance (transfer from deterministic)"} <= names
+    assert "deterministic (EOT, 3 samples)" not in names and "deterministic (transfer from deterministic)" in names
+    assert all(row["images"] == 6 and row["published"] is None for row in rows)
+    assert {row["n"] for row in rows if row["row"] in ("deterministic", "variance")} == {2}
+    assert (tmp_path / "out" / "fig7_mnist.png").read_bytes().startswith(b"\x89PNG")
+    assert "| deep ensemble of 2 |" in (tmp_path / "out" / "fig7_mnist.md").read_text()
+    assert "deep ensemble of 2" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_networks_of_figure_7_take_raw_pixels(tmp_path):
+    from composing import tiny
+
+    from varnet.run import folder_of, open_finished
+
+    cfg = tiny(tmp_path, "param=deterministic")
+    run(cfg)
+    opened = open_finished(folder_of(cfg))
+    found = fig7.networks({"deterministic": [opened], "variance": [opened]})
+    assert list(found) == ["deterministic", "variance", "deep ensemble of 1", "variance ensemble of 1"]
+    batches = opened.data.loader("test", 20)
+    expected = predict(opened.model, batches).log_probs
+    raw = [(opened.data.test_x.float(), opened.data.test_y)]
+    for model in (found["deterministic"][0], found["deep ensemble of 1"]):
+        assert isinstance(model, Pixels | Ensemble)
+        torch.testing.assert_close(predict(model, raw).log_probs, expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,168 @@
+"""Attacks by gradient on the images that a network sees (section 6.3), in pixels of 0..255.
+
+The iterative fast sign method moves every pixel by a fixed step in the direction that makes a wrong, randomly chosen
+class (the target) more probable, and stays among valid pixels. PGD is the same within a norm bound around the image.
+The gradient of a stochastic network is that of its averaged prediction, eq. (2), with fresh noise in every iteration.
+The prediction from which a step is made also judges the images before it: its noise is newer than they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from varnet.checks import choice, number
+from varnet.evaluation import average_probs, is_stochastic, isolated
+from varnet.layers import predicting
+from varnet.metrics import log_likelihood
+from varnet.sampling import Sampler
+
+METHODS = ("fast_sign", "pgd_linf", "pgd_l2")
+BRIGHTEST = 255.0
+
+
+@dataclass(frozen=True)
+class Attack:
+    """How to attack. The step and the bound are in pixels of 0..255."""
+
+    method: str = "fast_sign"  # fast_sign: no bound; pgd_linf, pgd_l2: within epsilon of the image in that norm
+    iterations: int = 40
+    step: float = 0.5  # section 6.3; of every pixel, for pgd_l2 of the whole image
+    epsilon: float | None = None
+    targeted: bool = True  # towards a given class; else away from the right one
+    samples: int = 10  # predictions that are averaged for a step; more than `judged`: expectation over the noise (EOT)
+    judged: int | None = None  # of these, how many a verdict averages; None: all
+    random_start: bool = False  # PGD: from a random image within the bound
+    seed: int = 0
+
+    def __post_init__(self):
+        choice("method", self.method, METHODS)
+        for key, low in (("iterations", 0), ("samples", 1), ("seed", 0)):
+            value = getattr(self, key)
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                raise ValueError(f"{key}={value!r} does not do: use a whole number from {low}")
+        if number("step", self.step) <= 0:
+            raise ValueError(f"step={self.step!r} does not do: use a number above 0, in pixels of 0..255")
+        if self.judged is not None and self.judged not in range(1, self.samples + 1):
+            raise ValueError(f"judged={self.judged!r} does not do: use a whole number from 1 to samples={self.samples}")
+        self._check_bound()
+
+    def _check_bound(self) -> None:
+        bounded = self.method != "fast_sign"
+        if self.epsilon is None and bounded:
+            raise ValueError(f"epsilon=None does not do for method={self.method}: give the bound, in pixels of 0..255")
+        if self.epsilon is not None and number("epsilon", self.epsilon) < 0:
+            raise ValueError(f"epsilon={self.epsilon!r} does not do: use a number from 0, in pixels of 0..255")
+        if not bounded and (self.epsilon is not None or self.random_start):
+            raise ValueError("method=fast_sign has no bound: leave out epsilon and random_start, or use pgd_linf")
+
+
+class Pixels(nn.Module):
+    """A network for images of 0..255, normalised inside as varnet.data does it."""
+
+    def __init__(self, model: nn.Module, mean: tuple[float, ...] | None = None, std: tuple[float, ...] | None = None):
+        super().__init__()
+        self.model = model
+        shift, scale = (torch.tensor(v).view(-1, 1, 1) * BRIGHTEST for v in (mean or (0.0,), std or (1.0,)))
+        self.register_buffer("shift", shift, persistent=False)
+        self.register_buffer("scale", scale, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.model((x - self.shift) / self.scale)
+
+
+class Path(NamedTuple):
+    """Of N images over `iterations` steps; entry 0 is before the attack."""
+
+    images: list[Tensor]  # after each iteration, or only the last ones
+    log_probs: Tensor  # (iterations + 1, N, classes): the attacked network's averaged prediction
+
+    def success(self, aim: Tensor, targeted: bool = True) -> Tensor:
+        return succeeded(self.log_probs, aim, targeted)
+
+
+def succeeded(log_probs: Tensor, aim: Tensor, targeted: bool = True) -> Tensor:
+    """(iterations + 1, N): whether the target is predicted; untargeted: whether the label is not."""
+    hit = log_probs.argmax(-1) == aim
+    return hit if targeted else ~hit
+
+
+def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = False) -> Path:
+    """Attack the images x. `aim` is the target class of each, or untargeted its label. keep: all images of the path.
+
+    The model takes pixels of 0..255 (Pixels). Its parameters, their gradients, its modes and the random numbers of the
+    caller stay as they are.
+    """
+    x = _checked(x, aim)
+    project = _projection(x, attack)
+    samples = attack.samples if is_stochastic(model) else 1
+    images, found = [], []
+    with isolated(attack.seed), predicting(model, "sample"), torch.enable_grad():
+        sampler = Sampler(model)
+        now = project(_start(x, attack))
+        for iteration in range(attack.iterations + 1):
+            now.requires_grad_()
+            logs = [out.float().log_softmax(1) for out in sampler(now, samples)]
+            found.append(average_probs([log.detach() for log in logs[: attack.judged]]))
+            images = [*images, now.detach()] if keep else [now.detach()]
+            if iteration < attack.iterations:
+                now = project(now.detach() + _step(average_probs(logs), now, aim, attack))
+    return Path(images, torch.stack(found))
+
+
+def _checked(x: Tensor, aim: Tensor) -> Tensor:
+    if len(x) == 0 or len(x) != len(aim):
+        raise ValueError(f"{len(x)} images come with {len(aim)} classes: give at least one image, and a class for each")
+    x = x.detach().float()
+    if float(x.min()) < 0 or float(x.max()) > BRIGHTEST:
+        raise ValueError("the images are not of 0..255: attack raw pixels, and let varnet.attack.Pixels normalise them")
+    return x
+
+
+def _step(log_probs: Tensor, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
+    """Uphill in the log probability of the target; untargeted, downhill in that of the label."""
+    gain = log_likelihood(log_probs, aim).sum()
+    (gradient,) = torch.autograd.grad(gain if attack.targeted else -gain, x)
+    if attack.method == "pgd_l2":
+        return attack.step * gradient / _norm(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
+    return attack.step * gradient.sign()
+
+
+def _projection(x: Tensor, attack: Attack) -> Callable[[Tensor], Tensor]:
+    """To valid pixels within the bound around x. x is valid: clamping after the bound never leaves it."""
+
+    def within(now: Tensor) -> Tensor:
+        if attack.method == "pgd_linf":
+            now = torch.minimum(torch.maximum(now, x - attack.epsilon), x + attack.epsilon)
+        elif attack.method == "pgd_l2":
+            change = now - x
+            length = _norm(change)
+            now = torch.where(length > attack.epsilon, x + change * (attack.epsilon / length.clamp_min(1e-30)), now)
+        return now.clamp(0, BRIGHTEST)
+
+    return within
+
+
+def _start(x: Tensor, attack: Attack) -> Tensor:
+    if not attack.random_start:
+        return x.clone()
+    if attack.method == "pgd_linf":
+        return x + attack.epsilon * (2 * torch.rand_like(x) - 1)
+    direction = torch.randn_like(x)
+    radius = torch.rand(len(x), *[1] * (x.dim() - 1), device=x.device) ** (1 / x[0].numel())  # uniform in the ball
+    return x + attack.epsilon * radius * direction / _norm(direction)
+
+
+def _norm(x: Tensor) -> Tensor:
+    """Of each image, in a shape that broadcasts to the images."""
+    return x.flatten(1).norm(dim=1).view(-1, *[1] * (x.dim() - 1))
+
+
+def random_targets(y: Tensor, classes: int, seed: int = 0) -> Tensor:
+    """A class other than the label, each with the same chance."""
+    if classes < 2:
+        raise ValueError(f"classes={classes} does not do: a target needs a second class")
+    steps = torch.randint(1, classes, y.shape, generator=torch.Generator().manual_seed(seed))
+    return (y + steps.to(y.device)) % classes

@@ -1,0 +1,82 @@
+"""Deep ensembles: any set of runs is one network that averages their predictions (the baselines of section 6.3).
+
+Its output is the log of the averaged probabilities, which log_softmax leaves as it is: everything that takes a network
+takes an ensemble, samples included, each of which is one sample of every member. The checkpoints that a run keeps on
+its way (`snapshots=[10,20,30]`) make a snapshot ensemble.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from varnet import checkpoint
+from varnet.config import ConfigError
+from varnet.data import Dataset
+from varnet.evaluation import average_probs
+from varnet.run import Finished, open_finished
+
+
+class Ensemble(nn.Module):
+    """Members take the same inputs and know the same classes."""
+
+    def __init__(self, members: Iterable[nn.Module]):
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        if not len(self.members):
+            raise ValueError("an ensemble needs at least one network")
+
+    def forward(self, x: Tensor) -> Tensor:
+        return average_probs([member(x).float().log_softmax(1) for member in self.members])
+
+
+def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finished:
+    """Folders of finished runs, and files snapshot_EPOCH.pt in them -> one network with the data of the first.
+
+    What is told about the run is the first one's; its name says that it is an ensemble.
+    """
+    places = [Path(place) for place in places]
+    if not places:
+        raise ConfigError("there is no run to make an ensemble of: name the folders of finished runs")
+    first, members = None, []
+    for place in places:
+        found = _opened(place, data_dir)
+        first = first or found
+        _check_fits(found.data, first.data, place, places[0])
+        members.append(found.model)
+    cfg = first.cfg.copy()
+    cfg.name = f"ensemble of {len(members)}: {first.cfg.name}"
+    return Finished(first.folder, cfg, first.metrics, first.data, Ensemble(members))
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """The snapshots of a run, by epoch."""
+    found = {path: path.stem.removeprefix("snapshot_") for path in folder.glob("snapshot_*.pt")}
+    return sorted((path for path, epoch in found.items() if epoch.isdigit()), key=lambda path: int(found[path]))
+
+
+def _opened(place: Path, data_dir: str | None) -> Finished:
+    """A run as it ended, or as it was at a snapshot."""
+    if place.suffix != ".pt":
+        return open_finished(place, data_dir)
+    found = open_finished(place.parent, data_dir)
+    try:
+        found.model.load_state_dict(checkpoint.read(place)["model"])
+    except RuntimeError as error:
+        if isinstance(error, checkpoint.CheckpointError):
+            raise
+        raise ConfigError(f"{place} does not fit the model of its run: take a snapshot of the same run") from error
+    return found
+
+
+def _check_fits(data: Dataset, first: Dataset, place: Path, first_place: Path) -> None:
+    for what, mine, wanted in (
+        ("input shape", data.in_shape, first.in_shape),
+        ("classes", data.classes, first.classes),
+        ("dataset", data.name, first.name),
+    ):
+        if mine != wanted:
+            raise ConfigError(
+                f"{place} does not fit {first_place} in an ensemble: {what} {mine} against {wanted}; "
+                "take runs on the same data"
+            )

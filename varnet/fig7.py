@@ -1,0 +1,74 @@
+"""Figure 7 from finished runs: deterministic, dropout and variance networks and two deep ensembles under attack.
+
+At the small scale the attacks take about half an hour on one CPU core, most of it for EOT through dropout.
+"""
+
+from typing import TYPE_CHECKING
+
+from varnet import robustness, run
+from varnet.attack import Attack, Pixels
+from varnet.ensemble import Ensemble
+from varnet.figures import Drawn
+
+if TYPE_CHECKING:
+    from varnet.reproduction import Library
+
+MEMBERS = 5  # of a deep ensemble (section 6.3)
+STEP, SAMPLES = 0.5, 10  # section 6.3
+ITERATIONS = {"fig7": 40, "fig7_mnist": 200}  # until most attacks succeed; strokes on black need a larger change
+EOT = 50  # samples of the gradient that looks through the noise
+IMAGES, CANDIDATES = 200, 500  # attacked, of the first ones of the test set
+AT = (0.125, 0.25, 0.5, 1.0)  # of the iterations: whose rates go into the table
+NETWORKS = {  # label -> experiment; the first is the source of transferred images
+    "fig7": {
+        "deterministic": "fig7_cifar10_deterministic",
+        "dropout": "table2_cifar10_dropout",
+        "variance": "table2_cifar10_variance",
+    },
+    "fig7_mnist": {
+        "deterministic": "fig7_mnist_deterministic",
+        "dropout": "table2_mnist_dropout",
+        "variance": "table1_zero_mean",
+        "layer-wise": "table1_layer",
+    },
+}
+ENSEMBLES = {"deterministic": "deep ensemble", "variance": "variance ensemble"}
+
+
+def once(target: str) -> tuple[str, ...]:
+    """Experiments that are in no ensemble."""
+    return tuple(experiment for label, experiment in NETWORKS[target].items() if label not in ENSEMBLES)
+
+
+def draw(target: str, library: "Library", attack: Attack | None = None, images: int = IMAGES, eot: int = EOT) -> Drawn:
+    """Every run of a network that is there is attacked; an ensemble has all of them, and says how many.
+
+    A sample of the variance ensemble is one of each member: ten of them are ten of each network. The deep ensemble has
+    the source of the transferred images among its members.
+    """
+    attack = attack or Attack(iterations=ITERATIONS[target], step=STEP, samples=SAMPLES)
+    seeds = max(library.seeds, MEMBERS)
+    runs = {label: library.opened(experiment, seeds) for label, experiment in NETWORKS[target].items()}
+    first = next(iter(runs.values()))[0]
+    data = first.data
+    lines = robustness.experiment(
+        networks(runs), data.test_x[:CANDIDATES], data.test_y[:CANDIDATES], data.classes, attack, images, eot,
+        source=next(iter(runs)),
+    )  # fmt: skip
+    every = [found for several in runs.values() for found in several]
+    rows = robustness.results(
+        lines, [round(part * attack.iterations) for part in AT], scale=library.scale, epochs=first.metrics["epochs"],
+        command=f"python scripts/reproduce.py {target} scale={library.scale}",
+        commit=", ".join(sorted({str(found.metrics.get("commit"))[:10] for found in every})),
+        attack_commit=str(run.commit())[:10],
+    )  # fmt: skip
+    title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
+    return robustness.figure(lines, title), {"attack": vars(attack), "lines": lines, "rows": rows}
+
+
+def networks(runs: dict[str, list[run.Finished]]) -> robustness.Networks:
+    """The runs by label, then the ensembles; all take raw pixels."""
+    data = next(iter(runs.values()))[0].data
+    found = {label: [Pixels(one.model, data.mean, data.std) for one in several] for label, several in runs.items()}
+    ensembles = {f"{name} of {len(found[label])}": Ensemble(found[label]) for label, name in ENSEMBLES.items()}
+    return {**found, **ensembles}

@@ -1,0 +1,177 @@
+"""How many attacks succeed, by iteration, for several networks side by side (section 6.3, Figure 7).
+
+Only images that every network has right before the attack count, and all get the same targets. A low rate alone is no
+robustness: noise may only hide the gradient. So two more curves go with it: the gradient averaged over more samples
+(expectation over noise, EOT), and images made on another network (transfer), which need no gradient of this one.
+"""
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from varnet import attack as attacks
+from varnet.attack import Attack, random_targets, succeeded
+from varnet.config import ConfigError
+from varnet.evaluation import is_stochastic, predict
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Networks = dict[str, nn.Module | list[nn.Module]]  # several of a name: seeds, whose rates are averaged
+WHITE_BOX = "white box"
+ROWS = 100  # images at once
+GRAPHS = 1000  # samples of images whose graphs are in memory at once: about 1 GB for dropout in a VGG of width 0.25
+
+
+def experiment(
+    networks: Networks,
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    attack: Attack,
+    images: int | None = None,
+    eot: int | None = None,
+    source: str | None = None,
+) -> list[dict]:
+    """A line (`line`) for each network: the rate of success on the first `images` images that all have right.
+
+    networks   take pixels of 0..255 (varnet.attack.Pixels)
+    eot        attack the stochastic ones again with steps from this many samples; verdicts as before
+    source     the name of the network (its last seed) whose attacked images are shown to the others (first seeds)
+    """
+    several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
+    if source is not None and source not in several:
+        raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
+    every = [model for models in several.values() for model in models]
+    right = right_before(every, x, y, attack.judged or attack.samples, attack.seed).nonzero()[:images, 0]
+    if not len(right):
+        raise ConfigError(
+            f"none of the {len(y)} images is right in every network: train them longer, or give more images"
+        )
+    x, y = x[right], y[right]
+    aim = random_targets(y, classes, attack.seed) if attack.targeted else y
+    lines = [
+        line(name, WHITE_BOX, [white_box(model, x, aim, attack) for model in models], attack)
+        for name, models in several.items()
+    ]
+    if eot is not None:
+        more = replace(attack, samples=eot, judged=attack.judged or attack.samples)
+        for name, (model, *_) in several.items():
+            if is_stochastic(model):
+                lines.append(line(name, f"EOT, {eot} samples", [white_box(model, x, aim, more)], more))
+    if source is not None:
+        # The last seed's images for the first seed's networks: equal seeds begin with equal weights, and are alike.
+        made_on = several[source][-1]
+        victims = {name: next((m for m in models if m is not made_on), None) for name, models in several.items()}
+        victims = {name: model for name, model in victims.items() if model is not None}
+        for name, success in transfer(made_on, victims, x, aim, attack).items():
+            lines.append(line(name, f"transfer from {source}", [success], attack))
+    return lines
+
+
+def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int, seed: int = 0) -> Tensor:
+    """(N,): which images every model has right."""
+    right = torch.ones(len(y), dtype=torch.bool)
+    for model in models:
+        found = predict(model, _parts(x, y), "sample", samples if is_stochastic(model) else 1, seed=seed)
+        right &= found.log_probs.argmax(1) == found.y
+    return right
+
+
+def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
+    """(iterations + 1, N): success of an attack that knows the network."""
+    rows = min(ROWS, max(1, GRAPHS // attack.samples)) if is_stochastic(model) else ROWS
+    parts = [attacks.run(model, *part, attack).success(part[1], attack.targeted) for part in _parts(x, aim, rows)]
+    return torch.cat(parts, 1).cpu()
+
+
+def transfer(
+    source: nn.Module, victims: dict[str, nn.Module], x: Tensor, aim: Tensor, attack: Attack
+) -> dict[str, Tensor]:
+    """Success on the victims, by name, of images that were made on the source."""
+    found = {name: [] for name in victims}
+    for part, aims in _parts(x, aim):
+        path = attacks.run(source, part, aims, attack, keep=True).images
+        for name, victim in victims.items():
+            samples = (attack.judged or attack.samples) if is_stochastic(victim) else 1
+            shown = predict(victim, [(image, aims) for image in path], "sample", samples, seed=attack.seed)
+            log_probs = shown.log_probs.unflatten(0, (len(path), len(aims)))
+            found[name].append(succeeded(log_probs, aims.cpu(), attack.targeted))
+    return {name: torch.cat(parts, 1) for name, parts in found.items()}
+
+
+def _parts(x: Tensor, y: Tensor, rows: int = ROWS) -> list[tuple[Tensor, Tensor]]:
+    return [(part.float(), labels) for part, labels in zip(x.split(rows), y.split(rows), strict=True)]
+
+
+def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
+    """Rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the choice of
+    images; `std` is over the models."""
+    rates = torch.stack([s.double().mean(1) for s in successes])  # (models, iterations + 1)
+    images = successes[0].shape[1]
+    bands = [wilson(float(rate), images) for rate in rates.mean(0)]
+    return {
+        "network": network, "attack": kind, "samples": attack.samples, "images": images, "n": len(rates),
+        "iteration": list(range(rates.shape[1])), "rate": [100 * r for r in rates.mean(0).tolist()],
+        "low": [100 * low for low, _ in bands], "high": [100 * high for _, high in bands],
+        "std": [100 * s for s in rates.std(0).tolist()] if len(rates) > 1 else None,
+    }  # fmt: skip
+
+
+def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a probability from a rate among n trials (Wilson's): never empty, even at 0 and 1."""
+    z = statistics.NormalDist().inv_cdf((1 + level) / 2)
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def figure(lines: list[dict], title: str) -> "Figure":
+    """Figure 7 on the left; on the right, in the same colours, attacks with more samples and from another network."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    figure = Figure(figsize=(10.4, 4.2), dpi=120, layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    colours = {name: colormaps["tab10"](i % 10) for i, name in enumerate(dict.fromkeys(r["network"] for r in lines))}
+    for row in lines:
+        axis = left if row["attack"] == WHITE_BOX else right
+        colour, style = colours[row["network"]], "--" if row["attack"].startswith("transfer") else "-"
+        axis.plot(row["iteration"], row["rate"], label=row["network"], lw=1.6, color=colour, ls=style)
+        axis.fill_between(row["iteration"], row["low"], row["high"], color=colour, alpha=0.12, lw=0)
+    left.set(title=title, ylabel="successful attacks, %", ylim=(-1, 101))
+    right.set(title="is it robust, or is the gradient hidden?")
+    for axis in (left, right):
+        axis.set_xlabel("iteration")
+        axis.grid(alpha=0.25)
+    left.legend(frameon=False, fontsize=8)
+    kinds = {row["attack"]: line.get_linestyle() for row, line in zip(_more(lines), right.lines, strict=True)}
+    if kinds:
+        keys = [Line2D([], [], color="black", ls=style, label=kind) for kind, style in kinds.items()]
+        right.legend(handles=keys, frameon=False, fontsize=8)
+    return figure
+
+
+def _more(lines: list[dict]) -> list[dict]:
+    return [row for row in lines if row["attack"] != WHITE_BOX]
+
+
+def results(lines: list[dict], at: Iterable[int], **about: object) -> list[dict]:
+    """Rows for a table: rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
+    rows = []
+    for row in lines:
+        kind = "" if row["attack"] == WHITE_BOX else f" ({row['attack']})"
+        for i in sorted({min(i, len(row["rate"]) - 1) for i in at}):
+            rows.append(
+                {
+                    "row": row["network"] + kind, "metric": f"successful attacks after {i} iterations, %",
+                    "published": None, "mean": row["rate"][i], "std": row["std"] and row["std"][i], "n": row["n"],
+                    "difference": None, "low": row["low"][i], "high": row["high"][i], "images": row["images"], **about,
+                }
+            )  # fmt: skip
+    return rows
