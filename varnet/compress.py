@@ -3,8 +3,9 @@
 Sparse variational dropout (Molchanov et al., 2017) removes weights whose noise drowns them, log alpha >= 3. Zeros in a
 dense matrix make it neither smaller nor faster; here the network is rebuilt from what remains:
 
-    means of the weights, thresholded  ->  batch norm folded in, dropout dropped  ->  idle units and filters removed
-    (varnet.reduce)  ->  the rest stored without zeros (varnet.packed), computed by CSR where that is faster (varnet.csr)
+    means of the weights, thresholded  ->  batch norm folded in, dropout dropped
+        ->  idle units and filters removed (varnet.reduce)
+        ->  stored without zeros (varnet.packed), computed by CSR where that is faster (varnet.csr)
 
 Predictions are those of the thresholded network in the state `deterministic`.
 """
@@ -102,7 +103,7 @@ def _folded(net: nn.Sequential) -> Stages:
     for name, module in net.named_children():
         if isinstance(module, NORMS):
             if not isinstance(last, nn.Linear | nn.Conv2d):
-                raise ValueError(f"layer {name!r}: batch norm is folded only where it directly follows Linear or Conv2d")
+                raise ValueError(f"layer {name!r} is batch norm that does not directly follow a Linear or Conv2d layer")
             _fold(last, module)
         elif not isinstance(module, nn.modules.dropout._DropoutNd):
             stages[name] = last = copy.deepcopy(module).double()

@@ -89,7 +89,7 @@ class SparseConv2d(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         size, a, bias = self._for(x)
         y = product(a, x.permute(0, 2, 3, 1).reshape(len(x), -1), bias)
-        return y.reshape(len(x), *size, self.weight_shape[0]).permute(0, 3, 1, 2)
+        return y.contiguous().view(len(x), *size, self.weight_shape[0]).permute(0, 3, 1, 2)
 
     def _for(self, x: Tensor) -> tuple[tuple[int, int], Tensor, Tensor]:
         key = (tuple(x.shape[1:]), x.device)

@@ -6,6 +6,7 @@ How a layer is stored has nothing to do with how it computes: dense or CSR is ch
 """
 
 import io
+import json
 import math
 import zlib
 from dataclasses import asdict, dataclass
@@ -20,15 +21,15 @@ from varnet.csr import SparseConv2d, SparseLinear, conv_options, plain_conv, pla
 
 DESCRIBED = {  # layers without weights, and the options that make them
     nn.ReLU: (), nn.Tanh: (), nn.Sigmoid: (), nn.SiLU: (), nn.Identity: (),
-    nn.LeakyReLU: ("negative_slope",), nn.ELU: ("alpha",), nn.GELU: ("approximate",), nn.Softplus: ("beta", "threshold"),
+    nn.LeakyReLU: ("negative_slope",), nn.ELU: ("alpha",), nn.GELU: ("approximate",),
+    nn.Softplus: ("beta", "threshold"), nn.Softmax: ("dim",), nn.LogSoftmax: ("dim",),
     nn.MaxPool2d: ("kernel_size", "stride", "padding", "dilation", "ceil_mode"),
     nn.AvgPool2d: ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
     nn.AdaptiveAvgPool2d: ("output_size",), nn.Flatten: ("start_dim", "end_dim"),
-    nn.Softmax: ("dim",), nn.LogSoftmax: ("dim",),
 }  # fmt: skip
 KINDS = {cls.__name__: cls for cls in DESCRIBED}
 GAPS = (np.uint8, np.int16, np.int32)
-FORMAT = "varnet compact 1"
+FORMAT, MAX_HEAD = "varnet compact 1", 2**24
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Report:
         return sum(r.weights for r in self.rows) / max(1, sum(r.nonzero for r in self.rows))
 
     def __str__(self) -> str:
-        lines = [f"{'layer':<10}{'weights':>12}{'nonzero':>10}{'%':>7}{'shape left':>18}{'nonzero':>10}  {'computes':<9}"
-                 f"{'bytes':>9}"]  # fmt: skip
+        before, after = f"{'layer':<10}{'weights':>12}{'nonzero':>10}{'%':>7}", f"{'shape left':>18}{'nonzero':>10}"
+        lines = [f"{before}{after}  {'computes':<9}{'bytes':>9}"]
         for r in self.rows:
             shape, share = "x".join(map(str, r.shape)), 100 * r.nonzero / r.weights
             lines.append(
@@ -74,15 +75,12 @@ class Compact(nn.Sequential):
     """The network, for inference. `report` says what became of every layer."""
 
     report: Report
+    channels_last = False  # the faster layout for convolutions
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 4 and self.has_images:
+        if self.channels_last and x.dim() == 4:
             x = x.contiguous(memory_format=torch.channels_last)
         return super().forward(x)
-
-    @property
-    def has_images(self) -> bool:
-        return any(isinstance(m, nn.Conv2d | SparseConv2d) for m in self)
 
     def dense(self) -> nn.Sequential:
         """The same network with plain layers only."""
@@ -103,7 +101,8 @@ def assembled(stages: dict[str, nn.Module], sparse: bool) -> Compact:
         if sparse and isinstance(module, nn.Linear | nn.Conv2d) and worthwhile(module):
             module = SparseConv2d(module) if isinstance(module, nn.Conv2d) else SparseLinear(module)
         net.add_module(name, module)
-    net = net.to(memory_format=torch.channels_last) if net.has_images else net
+    if any(isinstance(m, nn.Conv2d | SparseConv2d) for m in net):
+        net.to(memory_format=torch.channels_last).channels_last = True
     return net.eval().requires_grad_(False)
 
 
@@ -114,11 +113,11 @@ def pack(module: nn.Module) -> tuple[dict, bytes]:
         options = {key: getattr(module, key) for key in DESCRIBED[type(module)]}
         return {"kind": type(module).__name__, "options": options}, b""
     weight = module.weight.detach().cpu().float().contiguous().numpy().ravel()
-    bias = b"" if module.bias is None else module.bias.detach().cpu().float().numpy().tobytes()
+    bias = b"" if module.bias is None else _planes(module.bias.detach().cpu().float().numpy())
     position = weight.nonzero()[0]
     gaps = np.diff(position, prepend=0)
     kind = next(k for k in GAPS if not len(gaps) or gaps.max() <= np.iinfo(k).max)
-    dense, sparse = weight.tobytes(), gaps.astype(kind).tobytes() + weight[position].tobytes()
+    dense, sparse = _planes(weight), _planes(gaps.astype(kind)) + _planes(weight[position])
     stored = {"nonzero": len(position), "gap": kind.__name__} if len(sparse) < len(dense) else {}
     data = zlib.compress((sparse if stored else dense) + bias, 9)
     about = {"kind": type(module).__name__, "shape": tuple(module.weight.shape), "bias": bool(bias), "bytes": len(data)}
@@ -129,22 +128,34 @@ def pack(module: nn.Module) -> tuple[dict, bytes]:
 def unpack(about: dict, data: bytes) -> nn.Module:
     if about["kind"] in KINDS:
         return KINDS[about["kind"]](**about["options"])
-    shape, bias_count = tuple(about["shape"]), about["shape"][0] if about["bias"] else 0
-    stored, gap = about.get("nonzero"), np.dtype(about.get("gap", "uint8"))
-    size = 4 * (math.prod(shape) if stored is None else stored) + (stored or 0) * gap.itemsize + 4 * bias_count
-    opened = zlib.decompressobj()
-    raw = opened.decompress(data, size + 1)
-    if len(raw) != size or not opened.eof:
-        raise ValueError("its weights do not fit its description")
-    numbers = np.frombuffer(raw[(stored or 0) * gap.itemsize :], np.float32)
-    weight = numbers[: len(numbers) - bias_count]
+    shape, count = about["shape"], math.prod(about["shape"])
+    stored = about.get("nonzero")
+    parts = [] if stored is None else [(about["gap"], stored)]
+    parts += [("float32", count if stored is None else stored), ("float32", shape[0] if about["bias"] else 0)]
+    *gaps, weight, bias = _arrays(data, parts)
     if stored is not None:
-        position = np.frombuffer(raw[: stored * gap.itemsize], gap).astype(np.int64).cumsum()
-        weight = np.zeros(math.prod(shape), np.float32)
-        weight[position] = numbers[:stored]
-    weight = torch.from_numpy(weight.reshape(shape).copy())
-    bias = torch.from_numpy(numbers[len(numbers) - bias_count :].copy()) if bias_count else None
+        nonzero, weight = weight, np.zeros(count, np.float32)
+        weight[gaps[0].astype(np.int64).cumsum()] = nonzero
+    weight, bias = torch.from_numpy(weight).view(shape), torch.from_numpy(bias) if about["bias"] else None
     return plain_conv(weight, bias, about["options"]) if about["kind"] == "Conv2d" else plain_linear(weight, bias)
+
+
+def _planes(numbers: np.ndarray) -> bytes:
+    """All first bytes, then all second ones, ...: signs and exponents lie together, which zlib likes."""
+    return numbers.view(np.uint8).reshape(len(numbers), -1).T.tobytes()
+
+
+def _arrays(data: bytes, parts: list[tuple[str, int]]) -> list[np.ndarray]:
+    """The numbers that `_planes` wrote, one array for each (type, count)."""
+    sizes = [np.dtype(kind).itemsize * count for kind, count in parts]
+    opened, arrays, start = zlib.decompressobj(), [], 0
+    raw = np.frombuffer(opened.decompress(data, sum(sizes) + 1), np.uint8)
+    if len(raw) != sum(sizes) or not opened.eof:
+        raise ValueError("its weights do not fit its description")
+    for (kind, count), size in zip(parts, sizes, strict=True):
+        arrays.append(raw[start : start + size].reshape(-1, count).T.copy().view(kind).reshape(count))
+        start += size
+    return arrays
 
 
 def packed(net: Compact, rows: tuple[Row, ...], original_bytes: int) -> bytes:
@@ -154,11 +165,10 @@ def packed(net: Compact, rows: tuple[Row, ...], original_bytes: int) -> bytes:
         about, part = pack(module)
         layers.append({"name": name} | about)
         data += part
-    state = {
-        "format": FORMAT, "layers": layers, "rows": [asdict(r) for r in rows], "original_bytes": original_bytes,
-        "data": torch.frombuffer(bytearray(data), dtype=torch.uint8),
-    }  # fmt: skip
-    return torch_bytes(state)
+    about = {"layers": layers, "rows": [asdict(r) for r in rows], "original_bytes": original_bytes}
+    head = zlib.compress(json.dumps(about, separators=(",", ":")).encode(), 9)
+    content = torch.frombuffer(bytearray(head + data), dtype=torch.uint8)
+    return torch_bytes({"format": FORMAT, "head": len(head), "data": content})
 
 
 def torch_bytes(state: object) -> bytes:
@@ -177,17 +187,25 @@ def load(path: str | Path, sparse: bool = True) -> Compact:
         state = torch.load(path, map_location="cpu", weights_only=True)
         if state["format"] != FORMAT:
             raise ValueError(f"its format is {state['format']!r}, not {FORMAT!r}")
-        stages, start, data = {}, 0, state["data"].numpy().tobytes()
-        for about in state["layers"]:
+        stages, start, data = {}, state["head"], state["data"].numpy().tobytes()
+        head = _tuples(json.loads(zlib.decompressobj().decompress(data[:start], MAX_HEAD)))
+        for about in head["layers"]:
             end = start + about.get("bytes", 0)
             stages[about["name"]] = unpack(about, data[start:end])
             start = end
         net = assembled(stages, sparse)
-        rows = tuple(Row(**row | {"shape": tuple(row["shape"])}) for row in state["rows"])
-        net.report = Report(rows, state["original_bytes"], Path(path).stat().st_size)
+        rows = tuple(Row(**row) for row in head["rows"])
+        net.report = Report(rows, head["original_bytes"], Path(path).stat().st_size)
     except FileNotFoundError:
         raise
     except Exception as error:  # torch.load raises nearly anything for a damaged file
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"{path} is no compact network that can be read ({reason}): write it anew") from error
     return net
+
+
+def _tuples(value: object) -> object:
+    """JSON's lists as the tuples they were."""
+    if isinstance(value, dict):
+        return {key: _tuples(v) for key, v in value.items()}
+    return tuple(_tuples(v) for v in value) if isinstance(value, list) else value

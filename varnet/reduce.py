@@ -18,13 +18,12 @@ Stages = dict[str, nn.Module]
 
 def reduce(stages: Stages) -> None:
     """Shrink the Linear and Conv2d layers of a chain in place."""
-    names = list(stages)
-    layers = [i for i, name in enumerate(names) if isinstance(stages[names[i]], nn.Linear | nn.Conv2d)]
-    pairs = [(stages[names[a]], [stages[n] for n in names[a + 1 : b]], stages[names[b]])
-             for a, b in itertools.pairwise(layers)]  # fmt: skip
-    pairs = [pair for pair in pairs if removable(*pair)]
-    while any([_shrink(*pair) for pair in pairs]):
-        pass
+    modules = list(stages.values())
+    places = [i for i, module in enumerate(modules) if isinstance(module, nn.Linear | nn.Conv2d)]
+    pairs = [(modules[a], modules[a + 1 : b], modules[b]) for a, b in itertools.pairwise(places)]
+    pairs, changed = [pair for pair in pairs if removable(*pair)], True
+    while changed:
+        changed = sum(_shrink(*pair) for pair in pairs) > 0  # each pair in every round
 
 
 def removable(layer: nn.Module, between: list[nn.Module], following: nn.Module) -> bool:
