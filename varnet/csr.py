@@ -44,91 +44,112 @@ def product(a: Tensor, x: Tensor, bias: Tensor) -> Tensor:
     return torch.addmm(bias[:, None].expand(-1, len(x)), a, x.t().contiguous()).t()
 
 
-class SparseLinear(nn.Module):
-    """nn.Linear without its zeros."""
+class Sparse(nn.Module):
+    """The nonzero weights and their places. The matrix is made of them at the first batch; copies leave it out."""
 
-    def __init__(self, layer: nn.Linear):
+    def __init__(self, layer: nn.Linear | nn.Conv2d):
         super().__init__()
         weight = layer.weight.detach()
-        self.out_features, self.in_features = weight.shape
-        rows, columns = weight.nonzero(as_tuple=True)
-        self.register_buffer("weight", matrix(rows, columns, weight[rows, columns], tuple(weight.shape)))
+        self.weight_shape = tuple(weight.shape)
+        place = weight.flatten().nonzero()[:, 0]
+        self.register_buffer("place", place.int())
+        self.register_buffer("value", weight.flatten()[place].clone())
         bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().clone()
         self.register_buffer("bias", bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if x.dim() == 2:
-            return product(self.weight, x, self.bias)
-        return product(self.weight, x.reshape(-1, self.in_features), self.bias).reshape(*x.shape[:-1], -1)
-
-    @property
-    def nonzero(self) -> int:
-        return self.weight._nnz()
-
-    def to_dense(self) -> nn.Linear:
-        return plain_linear(self.weight.to_dense(), self.bias)
-
-    def extra_repr(self) -> str:
-        return f"{self.in_features}, {self.out_features}, nonzero={self.nonzero}"
-
-
-class SparseConv2d(nn.Module):
-    """nn.Conv2d without its zeros, channels-last."""
-
-    def __init__(self, layer: nn.Conv2d):
-        super().__init__()
-        weight = layer.weight.detach()
-        self.weight_shape, self.options = tuple(weight.shape), conv_options(layer)
-        position = weight.flatten().nonzero()[:, 0]
-        self.register_buffer("position", position.int())
-        self.register_buffer("value", weight.flatten()[position].clone())
-        bias = weight.new_zeros(len(weight)) if layer.bias is None else layer.bias.detach().clone()
-        self.register_buffer("bias", bias)
-        self._prepared = (None, None, None, None)  # of the last image size: (key, output size, matrix, bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        size, a, bias = self._for(x)
-        y = product(a, x.permute(0, 2, 3, 1).reshape(len(x), -1), bias)
-        return y.contiguous().view(len(x), *size, self.weight_shape[0]).permute(0, 3, 1, 2)
-
-    def _for(self, x: Tensor) -> tuple[tuple[int, int], Tensor, Tensor]:
-        key = (tuple(x.shape[1:]), x.device)
-        if self._prepared[0] != key:
-            self._prepared = (key, *self._matrix(*x.shape[1:]))
-        return self._prepared[1:]
-
-    def _matrix(self, channels: int, height: int, width: int) -> tuple[tuple[int, int], Tensor, Tensor]:
-        """Rows are (position, output channel), columns (pixel, input channel): both ends are channels-last."""
-        out, inward, *kernel = self.weight_shape
-        if channels != inward:
-            raise ValueError(f"the layer takes images of {inward} channels, got {channels}")
-        device, spatial = self.value.device, {k: self.options[k] for k in ("stride", "padding", "dilation")}
-        pixels = torch.arange(1, height * width + 1, dtype=torch.double, device=device).view(1, 1, height, width)
-        source = F.unfold(pixels, kernel, **spatial)[0].long() - 1  # (kernel, positions); -1 is padding
-        step, pad, dilation = (spatial[k] for k in ("stride", "padding", "dilation"))
-        size = tuple(
-            (n + 2 * pad[i] - dilation[i] * (kernel[i] - 1) - 1) // step[i] + 1 for i, n in enumerate((height, width))
-        )
-        flat, taps = self.position.long(), kernel[0] * kernel[1]
-        o, c, tap = flat // (inward * taps), flat // taps % inward, flat % taps
-        pixel = source[tap]  # (nonzero, positions)
-        rows = torch.arange(pixel.shape[1], device=device) * out + o[:, None]
-        inside = pixel >= 0
-        columns, values = pixel * inward + c[:, None], self.value[:, None].expand_as(pixel)
-        shape = (pixel.shape[1] * out, height * width * inward)
-        return size, matrix(rows[inside], columns[inside], values[inside], shape), self.bias.repeat(pixel.shape[1])
+        self._prepared: tuple = (None, None)  # (what for, the result)
 
     @property
     def nonzero(self) -> int:
         return len(self.value)
 
-    def to_dense(self) -> nn.Conv2d:
+    def dense_weight(self) -> Tensor:
         weight = self.value.new_zeros(self.weight_shape)
-        weight.view(-1)[self.position.long()] = self.value
-        return plain_conv(weight, self.bias, self.options)
+        weight.view(-1)[self.place.long()] = self.value
+        return weight
+
+    def prepared(self, *size: int) -> tuple:
+        """What `prepare` gives for inputs of this size, the last one kept."""
+        key, result = self._prepared
+        if key != size:
+            with torch.inference_mode(False), torch.no_grad():
+                result = self.prepare(*size)
+            self._prepared = (size, result)
+        return result
+
+    def _apply(self, fn, recurse=True):  # another device or precision
+        self._prepared = (None, None)
+        return super()._apply(fn, recurse)
+
+    def __getstate__(self) -> dict:  # torch copies no CSR tensor
+        return {**self.__dict__, "_prepared": (None, None)}
 
     def extra_repr(self) -> str:
         return f"{self.weight_shape[1]}, {self.weight_shape[0]}, nonzero={self.nonzero}"
+
+
+class SparseLinear(Sparse):
+    """nn.Linear without its zeros."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = self.prepared(x.shape[-1])
+        if x.dim() == 2:
+            return product(a, x, self.bias)
+        return product(a, x.reshape(-1, x.shape[-1]), self.bias).reshape(*x.shape[:-1], -1)
+
+    def prepare(self, features: int) -> Tensor:
+        inward = self.weight_shape[1]
+        if features != inward:
+            raise ValueError(f"the layer takes inputs of {inward} features, got {features}")
+        place = self.place.long()
+        return matrix(place // inward, place % inward, self.value, self.weight_shape)
+
+    def to_dense(self) -> nn.Linear:
+        return plain_linear(self.dense_weight(), self.bias)
+
+
+class SparseConv2d(Sparse):
+    """nn.Conv2d without its zeros, channels-last."""
+
+    def __init__(self, layer: nn.Conv2d):
+        super().__init__(layer)
+        self.options = conv_options(layer)
+
+    def forward(self, x: Tensor) -> Tensor:
+        size, a, bias = self.prepared(*x.shape[1:])
+        y = product(a, x.permute(0, 2, 3, 1).reshape(len(x), -1), bias)
+        return y.contiguous().view(len(x), *size, self.weight_shape[0]).permute(0, 3, 1, 2)
+
+    def prepare(self, channels: int, height: int, width: int) -> tuple[tuple[int, int], Tensor, Tensor]:
+        """(size of the output, matrix, bias of every row) for images of this size.
+
+        Rows are (position, output channel), columns (pixel, input channel): both ends are channels-last.
+        """
+        out, inward, *kernel = self.weight_shape
+        if channels != inward:
+            raise ValueError(f"the layer takes images of {inward} channels, got {channels}")
+        place, taps = self.place.long(), kernel[0] * kernel[1]
+        o, c, tap = place // (inward * taps), place // taps % inward, place % taps
+        pixel = self._pixels(height, width)[tap]  # (nonzero, positions)
+        positions, inside = pixel.shape[1], pixel >= 0
+        rows = torch.arange(positions, device=pixel.device) * out + o[:, None]
+        columns, values = pixel * inward + c[:, None], self.value[:, None].expand_as(pixel)
+        shape = (positions * out, height * width * inward)
+        a = matrix(rows[inside], columns[inside], values[inside], shape)
+        return self._size(height, width), a, self.bias.repeat(positions)
+
+    def _pixels(self, height: int, width: int) -> Tensor:
+        """(taps of the kernel, positions): which pixel each tap sees; -1 is padding."""
+        number = torch.arange(1, height * width + 1, dtype=torch.double, device=self.value.device)
+        spatial = {key: self.options[key] for key in ("stride", "padding", "dilation")}
+        return F.unfold(number.view(1, 1, height, width), self.weight_shape[2:], **spatial)[0].long() - 1
+
+    def _size(self, *size: int) -> tuple[int, ...]:
+        stride, padding, dilation = (self.options[key] for key in ("stride", "padding", "dilation"))
+        reach = [d * (k - 1) + 1 for d, k in zip(dilation, self.weight_shape[2:], strict=True)]
+        return tuple((size[i] + 2 * padding[i] - reach[i]) // stride[i] + 1 for i in range(2))
+
+    def to_dense(self) -> nn.Conv2d:
+        return plain_conv(self.dense_weight(), self.bias, self.options)
 
 
 def conv_options(layer: nn.Conv2d) -> dict:

@@ -142,7 +142,7 @@ def unpack(about: dict, data: bytes) -> nn.Module:
 
 def _planes(numbers: np.ndarray) -> bytes:
     """All first bytes, then all second ones, ...: signs and exponents lie together, which zlib likes."""
-    return numbers.view(np.uint8).reshape(len(numbers), -1).T.tobytes()
+    return numbers.view(np.uint8).reshape(len(numbers), numbers.itemsize).T.tobytes()
 
 
 def _arrays(data: bytes, parts: list[tuple[str, int]]) -> list[np.ndarray]:
@@ -153,7 +153,8 @@ def _arrays(data: bytes, parts: list[tuple[str, int]]) -> list[np.ndarray]:
     if len(raw) != sum(sizes) or not opened.eof:
         raise ValueError("its weights do not fit its description")
     for (kind, count), size in zip(parts, sizes, strict=True):
-        arrays.append(raw[start : start + size].reshape(-1, count).T.copy().view(kind).reshape(count))
+        planes = raw[start : start + size].reshape(np.dtype(kind).itemsize, count)
+        arrays.append(planes.T.copy().view(kind).reshape(count))
         start += size
     return arrays
 

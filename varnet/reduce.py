@@ -48,7 +48,7 @@ def _shrink(layer: nn.Module, between: list[nn.Module], following: nn.Module) ->
         dead &= constant == 0
     unused = (outgoing == 0).all(2).all(0)
     chosen = dead | unused
-    if not chosen.any() or len(chosen) == 1:
+    if not chosen.any() or (len(chosen) == 1 and not layer.weight.any() and not outgoing.any()):
         return False
     constant = constant * dead
     if constant.any():
