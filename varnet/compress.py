@@ -18,9 +18,10 @@ from torch import Tensor, nn
 from varnet.checks import number
 from varnet.csr import conv_options, plain_conv, plain_linear
 from varnet.layers import Conv2d, Linear, Variational, predicting
-from varnet.packed import DESCRIBED, Compact, Report, Row, assembled, pack, packed, torch_bytes
+from varnet.packed import DESCRIBED, Compact, Report, Row, assembled, load, pack, packed, save, torch_bytes
 from varnet.reduce import Stages, reduce
 
+__all__ = ["Compact", "compact", "deterministic", "load", "save"]
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
