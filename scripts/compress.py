@@ -1,0 +1,129 @@
+"""What is left of a finished run without its noisy weights, as a small and fast network:
+
+python scripts/compress.py RUN [out=FOLDER threshold=3 ...]
+
+RUN is a run's folder, best one trained with param=additive or param=weight. Weights with log alpha at or above the
+threshold are removed, then the units that they leave idle. Prints layers, size on disk, speed against the dense network
+(ratios within this run) and test accuracy; writes compact.pt (varnet.packed.load), compact.onnx and compact.json.
+
+threshold=3     of log alpha; null: remove only weights that are exactly 0
+out=null        folder of the files; null: the run's folder
+data_dir=null   folder of the datasets; null: the run's own
+threads=1       CPU threads
+repeats=100     rounds of the measurement of speed; 0: leave it out
+"""
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+DEFAULTS = {"threshold": 3.0, "out": None, "data_dir": None, "threads": 1, "repeats": 100}
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__, end="")
+        return 0 if arguments else 2
+
+    from varnet.checkpoint import CheckpointError
+    from varnet.config import ConfigError
+    from varnet.data import DataError
+    from varnet.device import tune_cpu
+    from varnet.run import open_finished
+
+    try:
+        options = settings(arguments[1:])
+        tune_cpu(options.threads)
+        run = open_finished(Path(arguments[0]), options.data_dir)
+        folder = Path(options.out) if options.out else run.folder
+        show(*compressed(run, options, folder), folder)
+    except (ConfigError, DataError, CheckpointError, ValueError, OmegaConfBaseException) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
+        return 4
+    return 0
+
+
+def settings(overrides: list[str]) -> DictConfig:
+    from varnet.config import ConfigError, between, number, or_null, shown, whole
+
+    for override in overrides:
+        key, equals, _ = override.partition("=")
+        if not equals or key not in DEFAULTS:
+            raise ConfigError(f"{override}: there is no key {key}; use key=value with one of {', '.join(DEFAULTS)}")
+    cfg = OmegaConf.merge(DEFAULTS, OmegaConf.from_dotlist(overrides))
+    checks = {"threshold": or_null(number()), "threads": between(1, 1024), "repeats": whole(0)}
+    for key, (fits, wanted) in checks.items():
+        if not fits(cfg[key]):
+            raise ConfigError(f"{key}={shown(cfg[key])} does not do: use {wanted}")
+    return cfg
+
+
+def compressed(run, options: DictConfig, folder: Path) -> tuple:
+    """(compact network, results), its files written."""
+    from benchmarks.compress import speed
+
+    from varnet import metrics
+    from varnet.checkpoint import write_atomically
+    from varnet.compress import compact, deterministic
+    from varnet.evaluation import CPU_ROWS, predict
+    from varnet.packed import save
+
+    net = compact(run.model, options.threshold)
+    batches = run.data.loader("test", min(CPU_ROWS, len(run.data.test_y)))
+    found = {key: predict(model, batches, "deterministic") for key, model in (("before", run.model), ("after", net))}
+    report = net.report
+    results = {
+        "threshold": options.threshold, "compression": report.compression, "layers": [asdict(r) for r in report.rows],
+        "original_bytes": report.original_bytes, "compact_bytes": report.compact_bytes,
+        "accuracy": {key: metrics.accuracy(p.log_probs, p.y) for key, p in found.items()},
+        "test_objects": len(run.data.test_y),
+        "speed": None if not options.repeats else
+        speed(deterministic(run.model, options.threshold), net, run.data.in_shape, options.repeats),
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    save(net, folder / "compact.pt")
+    results["onnx"] = onnx(net, folder / "compact.onnx", next(iter(batches))[0])
+    write_atomically(folder / "compact.json", (json.dumps(results, indent=2) + "\n").encode())
+    return net, results
+
+
+def onnx(net, path: Path, x) -> str:
+    """Write the file and try it; the sentence that is printed about it."""
+    from varnet.export import ExportError, run_onnx, to_onnx
+
+    try:
+        to_onnx(net, path, x.shape[1:])
+        difference = float((run_onnx(path, x) - net(x)).abs().max())
+        return f"compact.onnx: {path.stat().st_size:,} bytes, in onnxruntime the same outputs to {difference:.1g}"
+    except ExportError as error:
+        return f"compact.onnx: {'not tried' if path.exists() else 'not written'}; {error}"
+
+
+def show(net, results: dict, folder: Path) -> None:
+    report, accuracy = net.report, results["accuracy"]
+    print(report)
+    if all(row.nonzero == row.weights for row in report.rows):
+        print(
+            f"no weight is 0 or has log alpha >= {results['threshold']}, so there is nothing to remove: "
+            "train with param=additive, or lower threshold"
+        )
+    if results["speed"]:
+        ratios = (f"{v:.2f} ({k.removeprefix('times faster, ')})" for k, v in results["speed"].items() if "faster" in k)
+        print(f"times faster than the dense network: {', '.join(ratios)}")
+    print(
+        f"test accuracy, deterministic, {results['test_objects']} objects: {accuracy['before']:.2f} % before, "
+        f"{accuracy['after']:.2f} % after"
+    )
+    print(results["onnx"])
+    print(f"written: {folder / 'compact.pt'} and compact.json beside it")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
