@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all lint format bench clean
@@ -13,17 +14,18 @@ setup: $(READY)  ## create .venv and install varnet into it
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,sweep,rl,export]'
 	@touch $@
 
 demo: $(READY)  ## see a phase transition: LeNet-5 on embedded data, about a minute
 	$(BIN)/python train.py experiment=demo
 
 test: $(READY)  ## the tests that take minutes
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
 
 test-all: $(READY)  ## every test, the slow ones included
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
+	$(BIN)/python -m pytest -m slow
 
 lint: $(READY)  ## check style
 	$(BIN)/ruff check .

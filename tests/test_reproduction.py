@@ -128,17 +128,13 @@ def test_fig2(tmp_path, capsys):
     assert numbers["log-uniform"]["4"] < numbers["log-uniform"]["0"] < numbers["log-uniform"]["-4"]
 
 
-def test_toy_from_nothing_and_again(tmp_path):
-    command = [
-        sys.executable, str(ROOT / "scripts" / "reproduce.py"), "toy", "scale=small", f"out={tmp_path / 'out'}",
-        f"out_dir={tmp_path / 'runs'}", "threads=1",
-    ]  # fmt: skip
-    first = subprocess.run(command, capture_output=True, text=True)
-    assert first.returncode == 0, first.stderr
+def test_toy_from_nothing_and_again(tmp_path, capsys):
+    arguments = ["toy", "scale=small", f"out={tmp_path / 'out'}", f"out_dir={tmp_path / 'runs'}", "threads=1"]
+    assert reproduce.main(arguments) == 0
     numbers = json.loads((tmp_path / "out" / "fig1.numbers.json").read_text())
     assert numbers["seed 0"]["kind"] in ("repeat", "orthogonal", "mixed") and numbers["seed 0"]["acc_k"] > 50
-    again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 0 and "1 of 1 runs are finished already" in again.stdout
+    assert reproduce.main(arguments) == 0
+    assert "1 of 1 runs are finished already" in capsys.readouterr().out
 
 
 def test_what_is_missing_is_said(here, tmp_path, capsys):

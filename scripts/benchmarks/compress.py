@@ -1,7 +1,7 @@
 """Compact networks against the dense ones they come from: size on disk and speed of prediction, one thread.
 
 LeNet-300-100 and LeNet-5 are pruned at random to the sparsities that sparse variational dropout published for MNIST
-(Molchanov et al., 2017, Table 1). Trained networks lose whole units and filters, random ones few: the harder case. The
+(those published for MNIST). Trained networks lose whole units and filters, random ones few: the harder case. The
 dense network has its batch norm as trained; it is measured in both memory layouts, and the faster one counts.
 """
 
