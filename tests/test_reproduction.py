@@ -118,6 +118,18 @@ def test_arguments():
     assert reproduce.parse(["toy", "fig1"], list(TARGETS))[0] == ["fig1"]
 
 
+def test_targets_that_are_no_runs_of_train(tmp_path, monkeypatch):
+    from varnet.linear import experiment
+
+    monkeypatch.setattr(experiment, "EXPERIMENTS", [("regression", "tiny")])
+    monkeypatch.setattr(experiment, "SIZES", {"tiny": (100, 20), "1,000 x 1,000": (100, 20)})
+    assert reproduce.main(["linear", f"out={tmp_path}"]) == 0
+    rows = json.loads((tmp_path / "linear.json").read_text())
+    assert rows[0]["n"] == 5 and "| linear" not in (tmp_path / "linear.md").read_text()
+    runs = tmp_path / "none"
+    assert reproduce.main(["fig6", "linear", "run=false", f"out={tmp_path / 'out'}", f"out_dir={runs}"]) == 1
+
+
 def test_fig2(tmp_path, capsys):
     assert reproduce.main(["fig2", f"out={tmp_path}"]) == 0
     assert (tmp_path / "fig2.png").read_bytes().startswith(b"\x89PNG") and "<svg" in (tmp_path / "fig2.svg").read_text()

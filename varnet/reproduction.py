@@ -10,6 +10,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
 from varnet import fig7, figures, run, tables
+from varnet.beyond import linear_models, reinforcement_learning
 from varnet.published import TABLES
 from varnet.tables import name_at
 
@@ -64,7 +65,7 @@ class Target(NamedTuple):
     """A table or a figure: its experiments, and for a figure what draws it from runs found by experiment."""
 
     experiments: tuple[str, ...]
-    draw: Callable[["Library"], figures.Drawn] | None = None
+    draw: Callable[["Library"], figures.Drawn | None] | None = None
     seeds: Callable[[int, str], int] = _as_asked
     once: tuple[str, ...] = ()  # experiments of which one run is enough
 
@@ -72,8 +73,13 @@ class Target(NamedTuple):
 class Library:
     """Finished runs by experiment and seed, among the first `seeds` seeds."""
 
-    def __init__(self, seeds: int, scale: str, overrides: tuple[str, ...] = (), data_dir: str | None = None):
-        self.seeds, self.scale, self.overrides, self.data_dir = seeds, scale, overrides, data_dir
+    def __init__(self, seeds: int, scale: str, overrides: tuple[str, ...] = (), may_run: bool = True):
+        self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
+        self.data_dir = self.option("data_dir", None)
+
+    def option(self, key: str, default: str | None) -> str | None:
+        """The value of key=value among the overrides."""
+        return dict(override.split("=", 1) for override in self.overrides).get(key, default)
 
     def jobs(self, experiment: str, scale: str | None = None, seeds: int | None = None) -> list[Job]:
         name = name_at(experiment, scale or self.scale)
@@ -125,6 +131,8 @@ TARGETS = {
         )
         for name in fig7.NETWORKS
     },
+    "fig6": Target((), reinforcement_learning),
+    "linear": Target((), linear_models),
     "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS)),
     "fig9": Target(
         ("table1_zero_mean",), lambda lib: figures.class_densities(lib.opened("table1_zero_mean", 1)[0]), _one
@@ -136,6 +144,8 @@ CAPTIONS = {
     "fig3": "Figure 3: phase transition, VGG-like on CIFAR-10, log-uniform prior",
     "fig4": "Figure 4: accuracy of weight samples and of averages, LeNet-5 on MNIST, all layers variational",
     "fig5": "Figure 5: accuracy against the fraction of sigmas removed, LeNet-5 on MNIST",
+    "fig6": "Figure 6: evaluation score by episode, three policies, nine seeds",
+    "linear": "Linear models: log alpha of relevant and irrelevant features",
     "fig7": "Figure 7: successful targeted attacks by iteration, VGG-like on CIFAR-10",
     "fig7_mnist": "Figure 7 on MNIST: successful targeted attacks by iteration, LeNet-5",
     "fig8": "Figure 8: phase transition for each prior, VGG-like on CIFAR-10",
@@ -162,4 +172,6 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
             if rows := tables.rows_of(name, library.metrics):
                 yield name, rows
         elif all(library.finished(e, library.seeds_for(target)) for e in target.experiments):
-            yield name, target.draw(library)
+            drawn = target.draw(library)
+            if drawn is not None:
+                yield name, drawn

@@ -67,13 +67,13 @@ def cells(row: dict) -> list[str]:
     ours = number(row["mean"], metric)
     if row["std"] is not None:
         ours += f" ± {number(row['std'], metric)}"
-    scale = "full" if row["scale"] == "full" else f"small, {row['epochs']} epochs"
+    scale = f"small, {row['epochs']} epochs" if row["scale"] == "small" and "epochs" in row else row["scale"]
     published = number(row["published"], metric)
     if row.get("poster") is not None:
         published += f" (poster {number(row['poster'], metric)})"
     return [
         row["row"], METRICS.get(metric, metric), published, ours, str(row["n"]),
-        number(row["difference"], metric), scale,
+        number(row.get("difference"), metric), scale,
     ]  # fmt: skip
 
 
