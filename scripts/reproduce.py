@@ -1,7 +1,8 @@
 """Rebuild tables and figures of the paper, running what is missing:
 
-python scripts/reproduce.py table1|table2|table3|noise|phase|fig1..fig9|fig7_mnist|sparse|random_labels|linear|all
-                            [key=value ...]
+python scripts/reproduce.py TARGET... [key=value ...]
+
+Targets: table1 table2 table3 noise phase fig1 .. fig9 fig7_mnist sparse emptying random_labels linear, or all
 (toy is another name for fig1)
 
 seeds=3            runs of each row, seeds 0, 1, 2
@@ -106,6 +107,8 @@ def write(names: list[str], library, out: Path) -> list[str]:
             print(f"\n{TITLES[name]}\n\n{tables.markdown(found)}")
         else:
             figure, numbers = found
+            if gif := numbers.pop("gif", None):
+                save(f"{name}.gif", gif)
             png = rendered(figure)
             save(f"{name}.png", png)
             save(f"{name}.svg", rendered(figure, "svg"))

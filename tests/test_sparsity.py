@@ -1,13 +1,20 @@
 """Sparse variational dropout: a weight past the threshold is 0 in every state, and is counted."""
 
+import io
+
 import pytest
 import torch
 from composing import tiny
+from PIL import Image
 from torch import nn
 
 from train import run
 from varnet import kl, predicting
+from varnet.config import ConfigError
+from varnet.ensemble import snapshots
 from varnet.layers import Conv2d, Linear
+from varnet.movie import emptying
+from varnet.run import folder_of, open_finished
 from varnet.sparsity import compression, kept, sparsity
 
 
@@ -78,3 +85,16 @@ def test_a_run_logs_its_sparsity(tmp_path):
     metrics = run(tiny(tmp_path, "experiment=sparse_lenet300", "param.log_sigma=1.0"))
     assert set(metrics["sparsity"]) == {"dense1", "dense2", "dense3"} and metrics["sparsity"]["dense1"] > 50
     assert metrics["compression"] > 1 and 0 <= metrics["train_acc_det"] <= 100
+
+
+def test_the_animation_of_a_run(tmp_path):
+    cfg = tiny(tmp_path, "experiment=sparse_lenet300", "schedule.epochs=2", "snapshots=[1,2]", "param.log_sigma=1.0")
+    run(cfg)
+    figure, numbers = emptying(open_finished(folder_of(cfg)))
+    assert len(figure.axes) == 2 and set(numbers["sparsity by epoch, %"]) == {1, 2}
+    with Image.open(io.BytesIO(numbers["gif"])) as gif:
+        assert gif.format == "GIF" and gif.n_frames == 2
+    for path in snapshots(folder_of(cfg)):
+        path.unlink()
+    with pytest.raises(ConfigError, match="no snapshots"):
+        emptying(open_finished(folder_of(cfg)))

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -104,18 +104,25 @@ CHECKS = {
 }
 
 
-def check(cfg: DictConfig) -> None:
-    """Values of the right kind and range; what depends on data and model is checked when they are made."""
-    for group in ("dataset", "model", "param", "prior", "schedule", "eval"):
+def check_values(
+    cfg: DictConfig, groups: Iterable[str], keys: Iterable[str], checks: dict[str, tuple], command: str
+) -> None:
+    """Groups that are groups, keys that are known, values that fit."""
+    for group in groups:
         if not isinstance(cfg.get(group), DictConfig):
-            raise ConfigError(f"{group}={shown(cfg.get(group))} does not do: python train.py --help lists the choices")
+            raise ConfigError(f"{group}={shown(cfg.get(group))} does not do: {command} --help lists the choices")
     for key in cfg:
-        if key not in KEYS:
-            raise ConfigError(f"{key}={shown(cfg[key])}: there is no key {key}; python train.py --help lists the keys")
-    for key, (fits, wanted) in CHECKS.items():
+        if key not in keys:
+            raise ConfigError(f"{key}={shown(cfg[key])}: there is no key {key}; {command} --help lists the keys")
+    for key, (fits, wanted) in checks.items():
         value = OmegaConf.select(cfg, key)
         if not fits(value):
             raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
+
+
+def check(cfg: DictConfig) -> None:
+    """Values of the right kind and range; what depends on data and model is checked when they are made."""
+    check_values(cfg, ("dataset", "model", "param", "prior", "schedule", "eval"), KEYS, CHECKS, "python train.py")
     schedule = cfg.schedule
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
         raise ConfigError(

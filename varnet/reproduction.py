@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 
 from varnet import fig7, figures, run, tables
 from varnet.beyond import linear_models, reinforcement_learning
+from varnet.movie import emptying
 from varnet.published import TABLES
 from varnet.tables import name_at
 
@@ -131,6 +132,7 @@ TARGETS = {
         )
         for name in fig7.NETWORKS
     },
+    "emptying": Target(("sparse_lenet300",), lambda lib: emptying(lib.opened("sparse_lenet300", 1)[0]), _one),
     "fig6": Target((), reinforcement_learning),
     "linear": Target((), linear_models),
     "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS)),
@@ -144,6 +146,7 @@ CAPTIONS = {
     "fig3": "Figure 3: phase transition, VGG-like on CIFAR-10, log-uniform prior",
     "fig4": "Figure 4: accuracy of weight samples and of averages, LeNet-5 on MNIST, all layers variational",
     "fig5": "Figure 5: accuracy against the fraction of sigmas removed, LeNet-5 on MNIST",
+    "emptying": "Sparse variational dropout: the first layer of LeNet-300-100 empties",
     "fig6": "Figure 6: evaluation score by episode, three policies, nine seeds",
     "linear": "Linear models: log alpha of relevant and irrelevant features",
     "fig7": "Figure 7: successful targeted attacks by iteration, VGG-like on CIFAR-10",

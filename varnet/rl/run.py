@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch import nn
 
 from varnet import checkpoint, device
 from varnet import run as runs
 from varnet.config import CHECKS as COMMON
-from varnet.config import ConfigError, between, number, one_of, or_null, plain, shown, whole
+from varnet.config import ConfigError, between, check_values, number, one_of, or_null, plain, whole
 from varnet.rl import env as envs
 from varnet.rl import policy as policies
 from varnet.rl.trainer import Trainer
@@ -38,16 +38,7 @@ CHECKS = {
 
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range, before anything is written."""
-    for group in ("env", "policy", "schedule", "reinforce", "eval"):
-        if not isinstance(cfg.get(group), DictConfig):
-            raise ConfigError(f"{group}={shown(cfg.get(group))} does not do: python scripts/rl.py --help lists choices")
-    for key in cfg:
-        if key not in KEYS:
-            raise ConfigError(f"{key}={shown(cfg[key])}: there is no key {key}; python scripts/rl.py --help lists them")
-    for key, (fits, wanted) in CHECKS.items():
-        value = OmegaConf.select(cfg, key)
-        if not fits(value):
-            raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
+    check_values(cfg, ("env", "policy", "schedule", "reinforce", "eval"), KEYS, CHECKS, "python scripts/rl.py")
 
 
 def build_policy(cfg: DictConfig, env) -> nn.Sequential:
