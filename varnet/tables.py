@@ -32,11 +32,15 @@ def _row(row: Row, scale: str, runs: list[dict]) -> dict:
     return {
         "row": row.row, "metric": row.metric, "published": row.published, **extra, "mean": mean,
         "std": statistics.stdev(values) if len(values) > 1 else None, "n": len(values),
-        "difference": None if mean is None or row.published is None else mean - row.published, "scale": scale,
+        "difference": _difference(mean, row.published), "scale": scale,
         "epochs": runs[0]["epochs"], "seeds": sorted(run["seed"] for run in runs),
         "command": f"python train.py experiment={name_at(row.experiment, scale)} seed={_seeds(runs)}",
         "commit": ", ".join(sorted({str(run.get("commit"))[:10] for run in runs})),
     }  # fmt: skip
+
+
+def _difference(mean: float | None, published: float | None) -> float | None:
+    return None if mean is None or published is None else mean - published
 
 
 def _seeds(runs: list[dict]) -> str:
@@ -73,7 +77,7 @@ def cells(row: dict) -> list[str]:
         published += f" (poster {number(row['poster'], metric)})"
     return [
         row["row"], METRICS.get(metric, metric), published, ours, str(row["n"]),
-        number(row.get("difference"), metric), scale,
+        number(_difference(row["mean"], row["published"]), metric), scale,
     ]  # fmt: skip
 
 
