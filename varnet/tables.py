@@ -63,6 +63,8 @@ def _value(run: dict, metric: str) -> float | None:
 def number(value: float | None, metric: str = "") -> str:
     if value is None:
         return "-"
+    if metric.startswith("test_"):
+        return f"{value:.4f}"
     return f"{value:.2f}" if metric.startswith(("acc", "log_alpha")) or 0.1 <= abs(value) < 100 else f"{value:.4g}"
 
 
