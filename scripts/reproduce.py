@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 
 
 def write(names: list[str], library, out: Path) -> list[str]:
-    """Tables as JSON, Markdown and HTML, figures as PNG and SVG with their numbers, and one page with all."""
+    """Tables as JSON, Markdown and HTML, with configuration and metrics of their runs; figures as PNG and SVG with their numbers, and one page with all."""
     from varnet import tables
     from varnet.checkpoint import write_atomically
     from varnet.page import image, page
@@ -92,7 +92,7 @@ def write(names: list[str], library, out: Path) -> list[str]:
     from varnet.published import TITLES
     from varnet.reproduction import CAPTIONS, build
 
-    out.mkdir(parents=True, exist_ok=True)
+    (out / "runs").mkdir(parents=True, exist_ok=True)
     sections, written = [], []
 
     def save(name: str, content: str | bytes) -> None:
@@ -102,6 +102,8 @@ def write(names: list[str], library, out: Path) -> list[str]:
         written.append(name)
         if isinstance(found, list):
             save(f"{name}.json", tables.as_json(found))
+            for record, content in library.records(name).items():
+                save(f"runs/{record}.json", json.dumps(content, indent=1) + "\n")
             save(f"{name}.md", f"## {TITLES[name]}\n\n{tables.markdown(found)}")
             sections.append((TITLES[name], tables.as_html(found)))
             print(f"\n{TITLES[name]}\n\n{tables.markdown(found)}")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from composing import ROOT
+from omegaconf import OmegaConf
 
 from varnet import figures, pool, tables
 from varnet.published import TABLES
@@ -51,6 +52,16 @@ def test_the_table_of_fixture_runs(here):
     assert json.loads(tables.as_json(rows)) == rows
     html = tables.as_html(rows)
     assert html.count("<tr>") == 3 and "99.30 ± 0.20" in html
+
+
+def test_the_records_of_a_tables_runs(here):
+    job = Job("noise_bernoulli", 0, here)
+    finished(job)
+    (job.folder() / ".hydra").mkdir()
+    OmegaConf.save(job.config(), job.folder() / ".hydra" / "config.yaml", resolve=True)
+    (record,) = Library(1, "full", here).records("noise").items()
+    assert record[0] == "noise_bernoulli-seed0" and record[1]["metrics"]["acc_k"] == 99.0
+    assert record[1]["config"]["param"]["noise"] == "bernoulli" and "out_dir" not in record[1]["config"]
 
 
 def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):

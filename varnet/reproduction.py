@@ -11,11 +11,13 @@ from omegaconf import DictConfig
 
 from varnet import fig7, figures, run, tables
 from varnet.beyond import linear_models, reinforcement_learning
+from varnet.config import plain, without_nulls
 from varnet.movie import emptying
 from varnet.published import TABLES
 from varnet.tables import name_at
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
+PRIVATE = ("out_dir", "data_dir", "resume")  # places on the machine of the run
 PRIORS = ("loguniform", "student", "ard")
 TOY_SEEDS = 8  # at full scale, at least: the kinds of representation differ by seed
 
@@ -93,11 +95,28 @@ class Library:
         folders = (job.folder() for job in self.jobs(experiment, scale, seeds))
         return [folder for folder in folders if run.finished(folder)]
 
+    def all_finished(self, name: str) -> list[Path]:
+        """Every finished run of an experiment, named with its scale, whatever number of seeds was asked for."""
+        found = (
+            (run.finished(folder), folder) for folder in Job(name, 0, self.overrides).folder().parent.glob("seed*")
+        )
+        seeds = {m["seed"]: folder for m, folder in found if m and "seed" in m}
+        own = {seed: Job(name, seed, self.overrides).folder() for seed in sorted(seeds)}
+        return [folder for folder in own.values() if run.finished(folder)]
+
     def metrics(self, name: str) -> list[dict]:
-        """Of all finished runs of an experiment, named with its scale, whatever number of seeds was asked for."""
-        found = (run.finished(folder) for folder in sorted(Job(name, 0, self.overrides).folder().parent.glob("seed*")))
-        chosen = [m for m in found if m and run.finished(Job(name, m["seed"], self.overrides).folder()) == m]
-        return sorted(chosen, key=lambda m: m["seed"])
+        return [run.finished(folder) for folder in self.all_finished(name)]
+
+    def records(self, target: str) -> dict[str, dict]:
+        """What a number needs beside it: configuration and metrics of every run in a table."""
+        found = {}
+        for name in [name_at(e, scale) for scale in tables.SCALES for e in TARGETS[target].experiments]:
+            for folder in self.all_finished(name):
+                metrics = run.finished(folder)
+                config = without_nulls(plain(run.saved_config(folder)))
+                private = {"config": {k: v for k, v in config.items() if k not in PRIVATE}, "metrics": metrics}
+                found[f"{name.replace('/', '_')}-seed{metrics['seed']}"] = private
+        return found
 
     def histories(self, experiment: str) -> list[tuple[list[dict], dict]]:
         out = []
