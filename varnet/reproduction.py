@@ -97,12 +97,10 @@ class Library:
 
     def all_finished(self, name: str) -> list[Path]:
         """Every finished run of an experiment, named with its scale, whatever number of seeds was asked for."""
-        found = (
-            (run.finished(folder), folder) for folder in Job(name, 0, self.overrides).folder().parent.glob("seed*")
-        )
-        seeds = {m["seed"]: folder for m, folder in found if m and "seed" in m}
-        own = {seed: Job(name, seed, self.overrides).folder() for seed in sorted(seeds)}
-        return [folder for folder in own.values() if run.finished(folder)]
+        beside = Job(name, 0, self.overrides).folder().parent.glob("seed*")
+        seeds = {metrics["seed"] for metrics in map(run.finished, beside) if metrics}
+        own = (Job(name, seed, self.overrides).folder() for seed in sorted(seeds))
+        return [folder for folder in own if run.finished(folder)]
 
     def metrics(self, name: str) -> list[dict]:
         return [run.finished(folder) for folder in self.all_finished(name)]
