@@ -84,8 +84,8 @@ def main(arguments: list[str]) -> int:
 
 
 def write(names: list[str], library, out: Path) -> list[str]:
-    """Tables as JSON, Markdown and HTML, with configuration and metrics of their runs; figures as PNG and SVG with their
-    numbers; one page with all."""
+    """Tables as JSON, Markdown and HTML, with configuration and metrics of their runs; figures as PNG and SVG with
+    their numbers; one page with all."""
     from varnet import tables
     from varnet.checkpoint import write_atomically
     from varnet.page import image, page
