@@ -76,8 +76,8 @@ def show(results: dict, folder: Path) -> None:
         table.add_row(name.replace("K", str(k)), f"{row['accuracy']:.2f}", f"{low:.2f} to {high:.2f}", *values)
     console.print(table)
     for line in lines(results):
-        console.print(line, highlight=False)
-    console.print(f"written: {folder / 'evaluation.json'} and pictures beside it", highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(f"written: {folder / 'evaluation.json'} and pictures beside it", highlight=False, soft_wrap=True)
 
 
 def lines(results: dict) -> list[str]:
