@@ -222,9 +222,9 @@ def class_densities(run: Finished, layer: str = "dense1", neurons: int = 4, seed
             density = (-0.5 * (grid / own).square()).exp() / (own * np.sqrt(2 * np.pi))
             mean, spread = density.mean(0), density.std(0)
             axis.plot(grid, mean, color=colours[c], lw=1.2, label=str(c))
-            axis.fill_between(grid, mean - spread, mean + spread, color=colours[c], alpha=0.12, lw=0)
+            axis.fill_between(grid, (mean - spread).clamp_min(1e-9), mean + spread, color=colours[c], alpha=0.12, lw=0)
         top = max(float(line.get_ydata().max()) for line in axis.lines)
-        axis.set(title=f"neuron {j}", xlabel="activation", ylim=(0, 1.1 * top))
+        axis.set(title=f"neuron {j}", xlabel="activation", yscale="log", ylim=(top / 3000, 2 * top))
     axes[0].legend(frameon=False, fontsize=7, ncols=2, title="class", title_fontsize=7)
     axes[0].set_ylabel("density")
     levels = {f"neuron {j}": [round(float(std[y == c, j].mean()), 4) for c in range(run.data.classes)] for j in chosen}
