@@ -142,6 +142,18 @@ def test_a_model_that_cannot_be_traced_is_run_whole():
     assert_like_the_model(ByValue(), torch.randn(3, 6), shared=False)
 
 
+def test_a_model_with_several_outputs_is_run_whole():
+    class Two(ByValue):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return self.layer(x), x
+
+    model, x = Two(), torch.randn(3, 6)
+    with torch.no_grad(), predicting(model, "sample"):
+        sampler = Sampler(model)
+        (out,) = sampler(x, 1)
+    assert sampler.cut is None and len(out) == 2
+
+
 @pytest.mark.parametrize("fixed", [True, False])
 def test_noise_of_the_models_own(fixed):
     sampler = assert_like_the_model(OwnNoise(fixed), torch.randn(3, 6), shared=not fixed)

@@ -20,6 +20,7 @@ from varnet.csr import conv_options, plain_conv, plain_linear
 from varnet.layers import Conv2d, Linear, Variational, predicting
 from varnet.packed import DESCRIBED, Compact, Report, Row, assembled, load, pack, packed, save, torch_bytes
 from varnet.reduce import Stages, reduce
+from varnet.sparsity import kept
 
 __all__ = ["Compact", "compact", "deterministic", "load", "save"]
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
@@ -89,7 +90,7 @@ def _weight(name: str, layer: nn.Module, threshold: float | None) -> Tensor:
     """The means of the weights, 0 where the noise is too large."""
     weight = layer.weight.detach()
     if isinstance(layer, Variational) and threshold is not None and not layer.param.deterministic:
-        weight = weight.masked_fill(layer.param.log_alpha_of(layer) >= threshold, 0.0)
+        weight = weight.masked_fill(~kept(layer, threshold), 0.0)
     if not weight.any():
         raise ValueError(
             f"layer {name!r} has no weight left (mean other than 0, log alpha below threshold={threshold}), so the "

@@ -97,33 +97,32 @@ class Variational(nn.Module):
     def sample(self, x: Tensor) -> Tensor:
         """The layer with weights drawn anew for every object."""
         x, conv = self.prepare(x)
-        root, scale = self._spread()
-        return local.reparameterize(x, self._mean(), root, self.bias, scale, conv)
+        kept = self.param.kept(self)
+        root, scale = self._spread(kept)
+        return local.reparameterize(x, self._mean(kept), root, self.bias, scale, conv)
 
     def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Mean (None for 0) and standard deviation of the output: what `sample` draws from."""
         x, conv = self.prepare(x)
-        root, scale = self._spread()
-        return local.location(x, self._mean(), self.bias, conv), local.deviation(x, root, scale, conv)
-
-    def _mean(self) -> Tensor | None:
-        """The mean of the weights in this state; None for 0."""
-        return None if self.param.zero_mean or self.state.zero_mean else self._kept(self.param.mean(self))
-
-    def _kept(self, values: Tensor) -> Tensor:
-        """Values of the weights, 0 where log alpha has passed the threshold."""
         kept = self.param.kept(self)
-        return values if kept is None else values * kept
+        root, scale = self._spread(kept)
+        return local.location(x, self._mean(kept), self.bias, conv), local.deviation(x, root, scale, conv)
 
-    def _std(self) -> Tensor:
+    # `kept` says which weights are below the threshold on log alpha, None for all: found once for a pass.
+
+    def _mean(self, kept: Tensor | None = None) -> Tensor | None:
+        """The mean of the weights in this state; None for 0."""
+        return None if self.param.zero_mean or self.state.zero_mean else _masked(self.param.mean(self), kept)
+
+    def _std(self, kept: Tensor | None = None) -> Tensor:
         """The standard deviation of the weights in this state, up to its sign."""
-        std = self._kept(self.param.std(self))
+        std = _masked(self.param.std(self), kept)
         return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
 
-    def _spread(self) -> tuple[Tensor, Tensor | None]:
+    def _spread(self, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """(root, scale) with variance = scale * root^2."""
-        altered = self.permutation is not None or self.param.threshold is not None
-        root, scale = (self._std(), None) if altered else self.param.spread(self)
+        altered = self.permutation is not None or kept is not None
+        root, scale = (self._std(kept), None) if altered else self.param.spread(self)
         if root.dtype == torch.float16:
             raise ValueError(
                 f"{self} has float16 weights, which cannot hold variances: keep float32, use torch.autocast"
@@ -133,10 +132,11 @@ class Variational(nn.Module):
     @property
     def weight(self) -> Tensor:
         """The weights as the state has them: their mean, the held draw, or a new draw."""
-        mean = self._mean()
+        kept = self.param.kept(self)
+        mean = self._mean(kept)
         if self.state.sampling == "none" or self.param.deterministic:
-            return torch.zeros_like(self._std()) if mean is None else mean
-        std = self._std()
+            return torch.zeros_like(self._std(kept)) if mean is None else mean
+        std = self._std(kept)
         noise = params.unit_noise(self.param.noise, std) if self.held_noise is None else self.held_noise
         return std * noise if mean is None else torch.addcmul(mean, std, noise)
 
@@ -289,6 +289,10 @@ def _state(mode: str, sampling: str) -> State:
     choice("sampling", sampling, ("local", "weights"))
     state = MODES[mode]
     return state._replace(sampling=sampling) if state.sampling == "local" else state
+
+
+def _masked(values: Tensor, kept: Tensor | None) -> Tensor:
+    return values if kept is None else values * kept
 
 
 def split_options(options: dict) -> tuple[dict, dict]:

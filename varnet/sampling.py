@@ -78,6 +78,9 @@ def cut(model: nn.Module, x: Tensor) -> Cut | None:
             return None
         if not _same(before, _generators(x)):  # noise drawn while tracing would be a constant of the graph
             return None
+        (output,) = module.graph.find_nodes(op="output")
+        if not isinstance(output.args[0], fx.Node):  # several outputs
+            return None
         found = _cut_at_noise(module, few)
         return found if _agrees(found, model, few) else None
 
@@ -163,8 +166,6 @@ class _Halves:
         return self.late_copy[node]
 
     def modules(self) -> tuple[nn.Module, nn.Module | None]:
-        if not isinstance(self.result, fx.Node):
-            raise NotImplementedError("a model with several outputs")
         if self.result not in self.late:
             self.first.output((self.early_copy[self.result],))
             return self._made(self.first), None
