@@ -19,7 +19,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 DEFAULTS = {"threshold": 3.0, "out": None, "data_dir": None, "threads": 1, "repeats": 100}
 
@@ -29,40 +28,25 @@ def main(arguments: list[str]) -> int:
         print(__doc__, end="")
         return 0 if arguments else 2
 
-    from varnet.checkpoint import CheckpointError
-    from varnet.config import ConfigError
-    from varnet.data import DataError
+    from varnet.command import guarded
     from varnet.device import tune_cpu
     from varnet.run import open_finished
 
-    try:
+    def work() -> None:
         options = settings(arguments[1:])
         tune_cpu(options.threads)
         run = open_finished(Path(arguments[0]), options.data_dir)
         folder = Path(options.out) if options.out else run.folder
         show(*compressed(run, options, folder), folder)
-    except (ConfigError, DataError, CheckpointError, ValueError, OmegaConfBaseException) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
-        return 4
-    return 0
+
+    return guarded(work)
 
 
 def settings(overrides: list[str]) -> DictConfig:
-    from varnet.config import ConfigError, between, number, or_null, shown, whole
+    from varnet.config import between, number, or_null, overridden, whole
 
-    for override in overrides:
-        key, equals, _ = override.partition("=")
-        if not equals or key not in DEFAULTS:
-            raise ConfigError(f"{override}: there is no key {key}; use key=value with one of {', '.join(DEFAULTS)}")
-    cfg = OmegaConf.merge(DEFAULTS, OmegaConf.from_dotlist(overrides))
     checks = {"threshold": or_null(number()), "threads": between(1, 1024), "repeats": whole(0)}
-    for key, (fits, wanted) in checks.items():
-        if not fits(cfg[key]):
-            raise ConfigError(f"{key}={shown(cfg[key])} does not do: use {wanted}")
-    return cfg
+    return overridden(OmegaConf.create(DEFAULTS), overrides, checks)
 
 
 def compressed(run, options: DictConfig, folder: Path) -> tuple:

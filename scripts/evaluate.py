@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.table import Table
 
@@ -25,15 +24,15 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.analysis import Analysis, settings
-    from varnet.checkpoint import CheckpointError
+    from varnet.command import guarded
     from varnet.config import ConfigError
-    from varnet.data import DataError
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_ensemble
     from varnet.run import open_finished
 
     places = [Path(a) for i, a in enumerate(arguments) if i == 0 or "=" not in a]
-    try:
+
+    def work() -> None:
         options = settings(OmegaConf.load(DEFAULTS), [a for a in arguments[1:] if "=" in a])
         device = find(options.device)
         tune_cpu(options.threads)
@@ -44,14 +43,9 @@ def main(arguments: list[str]) -> int:
         analysis = Analysis(run, options, device).all()
         folder = Path(options.out) if options.out else run.folder
         write(analysis, folder)
-    except (ConfigError, DataError, CheckpointError, ValueError, OmegaConfBaseException) as error:
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
-        return 4
-    show(analysis.results, folder)
-    return 0
+        show(analysis.results, folder)
+
+    return guarded(work)
 
 
 def write(analysis, folder: Path) -> None:

@@ -4,10 +4,10 @@
 from collections.abc import Callable, Iterable
 
 import torch
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from varnet import evaluation, metrics, ood, plots
-from varnet.config import ConfigError, between, number, one_of, or_null, shown, whole
+from varnet.config import ConfigError, between, number, one_of, or_null, overridden, whole
 from varnet.data import NAMES, load
 from varnet.ensemble import Ensemble
 from varnet.evaluation import Predictions, predict
@@ -50,16 +50,7 @@ CHECKS = {
 
 def settings(defaults: DictConfig, overrides: list[str]) -> DictConfig:
     """The defaults of configs/evaluate.yaml with key=value from the command line."""
-    known = [key for key in defaults if key != "eval"] + [f"eval.{key}" for key in defaults.eval]
-    for override in overrides:
-        key, equals, _ = override.partition("=")
-        if not equals or key not in known:
-            raise ConfigError(f"{override}: there is no key {key}; use key=value with one of {', '.join(known)}")
-    cfg = OmegaConf.merge(defaults, OmegaConf.from_dotlist(overrides))
-    for key, (fits, wanted) in CHECKS.items():
-        if not fits(value := OmegaConf.select(cfg, key)):
-            raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
-    return cfg
+    return overridden(defaults, overrides, CHECKS)
 
 
 class Analysis:

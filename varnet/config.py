@@ -114,10 +114,29 @@ def check_values(
     for key in cfg:
         if key not in keys:
             raise ConfigError(f"{key}={shown(cfg[key])}: there is no key {key}; {command} --help lists the keys")
+    check_each(cfg, checks)
+
+
+def check_each(cfg: DictConfig, checks: dict[str, tuple]) -> None:
     for key, (fits, wanted) in checks.items():
         value = OmegaConf.select(cfg, key)
         if not fits(value):
             raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
+
+
+def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, tuple]) -> DictConfig:
+    """The settings of a script with key=value from the command line; keys of groups are written group.key."""
+    known = [
+        name for key, value in defaults.items()
+        for name in ([f"{key}.{inner}" for inner in value] if isinstance(value, DictConfig) else [key])
+    ]  # fmt: skip
+    for override in overrides:
+        key, equals, _ = override.partition("=")
+        if not equals or key not in known:
+            raise ConfigError(f"{override}: there is no key {key}; use key=value with one of {', '.join(known)}")
+    cfg = OmegaConf.merge(defaults, OmegaConf.from_dotlist(overrides))
+    check_each(cfg, checks)
+    return cfg
 
 
 def check(cfg: DictConfig) -> None:
