@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from varnet import predicting, resample, variational
 from varnet.layers import Conv2d, Linear
 from varnet.models import build
-from varnet.sampling import Sampler, cut
+from varnet.sampling import Sampler, _quick, cut
 
 SAMPLES = 3
 
@@ -226,3 +226,22 @@ def test_finding_the_cut_draws_nothing_and_changes_nothing():
         assert cut(model, x) is not None
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items()) and model.training
+
+
+@pytest.mark.parametrize("size", [(24, 24), (7, 9), (2, 3)])
+def test_pooling_without_positions(size):
+    pool, x = nn.MaxPool2d(2), torch.randn(3, 4, *size)
+    x[0, 0, 0, 0] = torch.nan
+    for x in (x, x.to(memory_format=torch.channels_last)):
+        with torch.no_grad():
+            torch.testing.assert_close(_quick(pool)(x), pool(x), rtol=0, atol=0, equal_nan=True)
+    inputs = torch.zeros(1, 1, 2, 2, requires_grad=True)  # a tie: the gradient goes to one of them, as pool's does
+    (gradient,) = torch.autograd.grad(_quick(pool)(inputs).sum(), inputs)
+    torch.testing.assert_close(gradient, torch.autograd.grad(pool(inputs).sum(), inputs)[0])
+
+
+@pytest.mark.parametrize("options", [{"stride": 1}, {"padding": 1}, {"dilation": 2}, {"ceil_mode": True}])
+def test_other_pools_stay(options):
+    pool = nn.MaxPool2d(2, **options)
+    assert _quick(pool) is pool
+    assert _quick(nn.MaxPool2d(3, 2)).__class__ is nn.MaxPool2d

@@ -45,7 +45,7 @@ def _standard_deviations(run: Finished, layer: str, data: torch.Tensor) -> torch
             run.model(part)
         hook.remove()
     with torch.no_grad(), predicting(run.model, "sample"):
-        return torch.cat([module.moments(x)[1] for x in found])
+        return torch.cat([module.moments(x)[1] for x in found]).sqrt()
 
 
 def toy_activations(runs: list[Finished]) -> Drawn:

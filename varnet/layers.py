@@ -102,11 +102,16 @@ class Variational(nn.Module):
         return local.reparameterize(x, self._mean(kept), root, self.bias, scale, conv)
 
     def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Mean (None for 0) and standard deviation of the output: what `sample` draws from."""
+        """Mean (None for 0) and variance of the output: what `sample` draws from."""
         x, conv = self.prepare(x)
         kept = self.param.kept(self)
         root, scale = self._spread(kept)
-        return local.location(x, self._mean(kept), self.bias, conv), local.deviation(x, root, scale, conv)
+        return local.location(x, self._mean(kept), self.bias, conv), local.dispersion(x, root, scale, conv)
+
+    def frozen(self, conv: local.Convolution | None) -> tuple[Tensor | None, local.Spread]:
+        """Mean and spread of the weights as they are now, for many samples without a gradient."""
+        kept = self.param.kept(self)
+        return self._mean(kept), local.spread(*self._spread(kept), conv)
 
     # `kept` says which weights are below the threshold on log alpha, None for all: found once for a pass.
 

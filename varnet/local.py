@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from varnet.noise import in_memory_order, perturb_, shifted, transformed
+
 EPS = 1e-16  # added to the variance under the square root, as in the paper's runs
 
 
@@ -28,13 +30,36 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | 
     return F.linear(x, weight, bias) if conv is None else F.conv2d(x, weight, bias, *conv)
 
 
-def deviation(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
-    """sqrt(a^2 (scale root^2)): the standard deviation of the output."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed():
-        return _squares(x, _variance(root, scale), conv).add(EPS).sqrt()
-    if _low_precision(x) is None:
-        return _output_variance(x, root, scale, conv).sqrt_()
-    return _squares(x, _variance_in_layout(root, scale), conv).add(EPS).sqrt()
+class Spread(NamedTuple):
+    """What the variance of the output is made of: (a^2 weights) * scale."""
+
+    weights: Tensor
+    scale: Tensor | None  # one number for each output, or for all; None for 1
+
+
+def spread(root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Spread:
+    """Of weights with the variance scale * root^2. Alpha leaves the sum over the inputs of a dense layer, which has
+    more weights than outputs, and stays in a convolution, which has fewer."""
+    if conv is None:
+        return Spread(_variance_in_layout(root, None), scale)
+    return Spread(_variance_in_layout(root, scale), None)
+
+
+def output_variance(x: Tensor, weights: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
+    """(a^2 weights) * scale + EPS, without a gradient."""
+    if conv is not None:  # EPS as the bias of the convolution is one pass over the output less
+        return product(x.square(), weights, weights.new_full(weights.shape[:1], EPS), conv)
+    out = product(x.square(), weights, None, conv)
+    return (out if scale is None else out.mul_(scale)).add_(EPS)
+
+
+def dispersion(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
+    """a^2 (scale root^2): the variance of the output."""
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed():
+        return _squares(x, _variance(root, scale), conv).add(EPS)
+    if low_precision(x) is None:
+        return output_variance(x, *spread(root, scale, conv), conv)
+    return _squares(x, _variance_in_layout(root, scale), conv).add(EPS)
 
 
 def reparameterize(
@@ -44,8 +69,7 @@ def reparameterize(
     with scale None for 1, one number, or one number per output unit."""
     if _fusible(x, conv):
         return _Fused.apply(x, mean, None if root is mean else root, bias, scale, conv)
-    std = deviation(x, root, scale, conv)
-    return shifted(location(x, mean, bias, conv), std, noise_like(std), _low_precision(x))
+    return drawn(location(x, mean, bias, conv), dispersion(x, root, scale, conv), low_precision(x))
 
 
 def location(x: Tensor, mean: Tensor | None, bias: Tensor | None, conv: Convolution | None) -> Tensor | None:
@@ -55,16 +79,16 @@ def location(x: Tensor, mean: Tensor | None, bias: Tensor | None, conv: Convolut
     return None if bias is None else _per_output(bias, conv)
 
 
-def shifted(mean: Tensor | None, std: Tensor, noise: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """mean + std * noise; in the given low precision, where a large value is held at the largest finite one."""
+def drawn(mean: Tensor | None, variance: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """mean + sqrt(variance) * noise; in a low precision, large values are held at the largest finite one."""
     if dtype is None:
-        return std * noise if mean is None else torch.addcmul(mean, std, noise)
-    return _held(std * noise if mean is None else mean.float() + std * noise, dtype)
+        return shifted(mean, variance)
+    return _held(shifted(None if mean is None else mean.float(), variance), dtype)
 
 
 def drawn_product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
     """product with weights that were drawn: in float16 they may overflow, so float32 is used."""
-    if _low_precision(x) != torch.float16:
+    if low_precision(x) != torch.float16:
         return product(x, weight, bias, conv)
     with torch.autocast(x.device.type, enabled=False):
         out = product(x.float(), weight.float(), None if bias is None else bias.float(), conv)
@@ -76,15 +100,7 @@ def _held(values: Tensor, dtype: torch.dtype) -> Tensor:
     return values.clamp(-limit, limit).to(dtype)
 
 
-def noise_like(x: Tensor) -> Tensor:
-    """Standard normal noise in the layout of x. A channels-last draw is slow, so it is drawn flat and permuted."""
-    if x.dim() == 4 and x.stride(1) == 1 and x.shape[1] > 1:
-        n, c, h, w = x.shape
-        return torch.randn(n, h, w, c, dtype=x.dtype, device=x.device).permute(0, 3, 1, 2)
-    return torch.randn(x.shape, dtype=x.dtype, device=x.device)
-
-
-def _low_precision(x: Tensor) -> torch.dtype | None:
+def low_precision(x: Tensor) -> torch.dtype | None:
     """The precision in which products run if it is half of one kind or the other."""
     kind = x.device.type
     cast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind) and x.dtype != torch.float64
@@ -94,7 +110,7 @@ def _low_precision(x: Tensor) -> torch.dtype | None:
 
 def _squares(x: Tensor, variance: Tensor, conv: Convolution | None) -> Tensor:
     """a^2 sigma^2, at least in the range of float32: squares of float16 numbers overflow and vanish."""
-    dtype = _low_precision(x)
+    dtype = low_precision(x)
     if dtype is None:
         return product(x.square(), variance, None, conv)
     if dtype == torch.bfloat16:
@@ -109,15 +125,11 @@ def _per_output(values: Tensor, conv: Convolution | None) -> Tensor:
 
 
 def _fusible(x: Tensor, conv: Convolution | None) -> bool:
-    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or _transformed() or _forward_mode():
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed() or _forward_mode():
         return False
-    if _low_precision(x) is not None:
+    if low_precision(x) is not None:
         return False
     return conv is None or (x.dim() == 4 and not isinstance(conv.padding, str))
-
-
-# True inside torch.func transforms. No public call tells; without this one the plain path is taken.
-_transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
 
 
 def _forward_mode() -> bool:
@@ -134,12 +146,12 @@ class _Fused(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, mean, root, bias, scale, conv):
-        variance = _output_variance(x, mean if root is None else root, scale, conv)
-        ratio = noise_like(variance).mul_(variance.rsqrt())
-        if mean is None:
-            out = variance * ratio if bias is None else torch.addcmul(_per_output(bias, conv), variance, ratio)
+        variance = output_variance(x, *spread(mean if root is None else root, scale, conv), conv)
+        if mean is not None:
+            out = product(x, mean, bias, conv)
         else:
-            out = product(x, mean, bias, conv).addcmul_(variance, ratio)
+            out = torch.zeros_like(variance) if bias is None else _per_output(bias, conv).expand_as(variance).clone()
+        ratio = perturb_(out, variance)
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(x, mean, root, bias, scale, ratio)
             ctx.conv = conv
@@ -153,11 +165,10 @@ class _Fused(torch.autograd.Function):
         need_x, need_mean, need_root, need_bias, need_scale, _ = ctx.needs_input_grad
         shared, root = root is None, mean if root is None else root
         need_weight = need_scale or (need_mean if shared else need_root)
-        in_weights, in_output = _place(scale, ctx.conv)
-        spread = grad * ratio if in_output is None else (grad * ratio).mul_(in_output)
-        variance = _variance_in_layout(root, in_weights)
-        grad_x, grad_root = _product_backward(spread, x.square(), variance, ctx.conv, need_x, need_weight)
-        grad_root = _scaled(grad_root.mul_(root), in_weights) if need_weight else None
+        variance, in_output = spread(root, scale, ctx.conv)
+        outer = grad * ratio if in_output is None else (grad * ratio).mul_(in_output)
+        grad_x, grad_root = _product_backward(outer, x.square(), variance, ctx.conv, need_x, need_weight)
+        grad_root = _scaled(grad_root.mul_(root), scale if in_output is None else None) if need_weight else None
         grad_scale = _scale_backward(grad_root, root, scale) if need_scale else None
         grad_mean = None
         if mean is not None:
@@ -169,16 +180,6 @@ class _Fused(torch.autograd.Function):
             grad_mean.add_(grad_root)
         grad_bias = _sum_to_outputs(grad, ctx.conv) if need_bias else None
         return grad_x, grad_mean, grad_root if need_root else None, grad_bias, grad_scale, None
-
-
-def _output_variance(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
-    """a^2 (scale root^2) + EPS."""
-    in_weights, in_output = _place(scale, conv)
-    variance = _variance_in_layout(root, in_weights)
-    if conv is not None:  # EPS as the bias of the convolution is one pass over the output less
-        return product(x.square(), variance, variance.new_full(variance.shape[:1], EPS), conv)
-    out = product(x.square(), variance, None, conv)
-    return (out if in_output is None else out.mul_(in_output)).add_(EPS)
 
 
 def _variance(root: Tensor, scale: Tensor | None) -> Tensor:
@@ -199,12 +200,6 @@ def _per_weight(scale: Tensor, weight: Tensor) -> Tensor:
     return scale.view(-1, *[1] * (weight.dim() - 1)) if scale.dim() else scale
 
 
-def _place(scale: Tensor | None, conv: Convolution | None) -> tuple[Tensor | None, Tensor | None]:
-    """(scale of the weights, scale of the output): alpha leaves the sum over the inputs of a dense layer, which has
-    more weights than outputs, and stays in a convolution, which has fewer."""
-    return (None, scale) if conv is None else (scale, None)
-
-
 def _scale_backward(grad_root: Tensor, root: Tensor, scale: Tensor) -> Tensor:
     """db/dscale = (db/droot * root) / (2 scale), summed over the weights that share the scale."""
     twice = 2 * scale.clamp_min(torch.finfo(scale.dtype).tiny)  # the numerator has the factor scale
@@ -215,16 +210,17 @@ def _scale_backward(grad_root: Tensor, root: Tensor, scale: Tensor) -> Tensor:
 
 def _flat(weight: Tensor) -> Tensor:
     """All values in the order of memory, without a copy."""
-    return (weight.permute(0, 2, 3, 1) if weight.dim() == 4 and weight.stride(1) == 1 else weight).reshape(-1)
+    return in_memory_order(weight).reshape(-1)
 
 
 def _differentiable_backward(ctx, grad: Tensor) -> tuple:
     """The gradient as a function of the inputs, for second derivatives: the plain path with the same noise."""
     *inputs, ratio = ctx.saved_tensors
     x, mean, root, bias, scale = inputs
-    std = deviation(x, mean if root is None else root, scale, ctx.conv)
+    std = dispersion(x, mean if root is None else root, scale, ctx.conv).sqrt()
     noise = (ratio * std).detach()
-    out = shifted(location(x, mean, bias, ctx.conv), std, noise)
+    centre = location(x, mean, bias, ctx.conv)
+    out = std * noise if centre is None else torch.addcmul(centre, std, noise)
     needs = ctx.needs_input_grad[:5]
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     grads = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))

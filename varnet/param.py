@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from varnet.checks import choice, interval, number
+from varnet.noise import noise_like
 
 NOISES = ("gaussian", "bernoulli", "uniform")
 
@@ -266,7 +267,7 @@ def make(param: "str | Parameterization", **options) -> Parameterization:
 def unit_noise(noise: str, like: Tensor) -> Tensor:
     """Independent noise of mean 0 and variance 1 in the shape of `like` (section 3.3)."""
     if noise == "gaussian":
-        return torch.randn_like(like)
+        return noise_like(like)
     if noise == "bernoulli":
         return torch.randint_like(like, 2).mul(2).sub(1)
     return torch.rand_like(like).mul(2).sub(1).mul(math.sqrt(3))

@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
 
@@ -222,11 +222,12 @@ def initialise_from(model: nn.Module, path: Path) -> None:
 
 def provenance(cfg: DictConfig) -> dict:
     """What a number needs beside it: seed, commit, versions, machine."""
-    packages = ("torch", "torchvision", "numpy", "hydra-core")
+    packages = {"torch", "torchvision", "numpy", "numba", "hydra-core"}  # numba draws noise where it is installed
+    found = {d.name: d.version for d in distributions() if d.name in packages}
     return {
         "seed": cfg.seed,
         "commit": commit(),
-        "versions": {"python": platform.python_version(), **{name: version(name) for name in packages}},
+        "versions": {"python": platform.python_version(), **found},
         "machine": {
             "system": platform.system(), "processor": platform.machine(), "threads": torch.get_num_threads(),
             "processes": distributed.world_size(),

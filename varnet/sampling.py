@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from varnet import local
@@ -135,7 +136,8 @@ class _Halves:
 
     def add(self, node: fx.Node) -> None:
         if node.op in ("call_module", "get_attr"):
-            self.parts[node.target] = operator.attrgetter(node.target)(self.module)
+            part = operator.attrgetter(node.target)(self.module)
+            self.parts[node.target] = _quick(part) if node in self.late else part
         if node.op == "output":
             self.result = node.args[0]
         elif node not in self.late:
@@ -148,11 +150,11 @@ class _Halves:
     def _add_drawn(self, node: fx.Node) -> None:
         """A layer before which there is no noise: its moments come first, the draw later."""
         name = f"moments{len(self.parts)}"
-        self.parts[name], self.parts["draw"] = _Moments(self.parts[node.target]), _Draw()
+        self.parts[name], self.parts["draw"] = _Moments(_module_of(self.module, node)), _Draw()
         inputs = tuple(self.early_copy[parent] for parent in node.all_input_nodes)
         moments = self.first.call_module(name, inputs)
-        mean_std = [self._hand(self.first.call_function(operator.getitem, (moments, i))) for i in (0, 1)]
-        self.late_copy[node] = self.second.call_module("draw", tuple(mean_std))
+        pair = [self._hand(self.first.call_function(operator.getitem, (moments, i))) for i in (0, 1)]
+        self.late_copy[node] = self.second.call_module("draw", tuple(pair))
 
     def _hand(self, node: fx.Node) -> fx.Node:
         self.handed.append(node)
@@ -188,8 +190,50 @@ class _Moments(nn.Module):
 
 
 class _Draw(nn.Module):
-    def forward(self, mean: Tensor | None, std: Tensor) -> Tensor:
-        return local.shifted(mean, std, local.noise_like(std))
+    def forward(self, mean: Tensor | None, variance: Tensor) -> Tensor:
+        return local.drawn(mean, variance)
+
+
+def _quick(part: object) -> object:
+    """A module with the same values that is faster when called many times without a gradient."""
+    if _samples_locally(part):
+        return _Frozen(part)
+    return _Pool() if isinstance(part, nn.MaxPool2d) and _is_plain_pool(part) else part
+
+
+class _Frozen(nn.Module):
+    """A layer whose weights do not change between samples: their variances are computed once."""
+
+    def __init__(self, layer: Variational):
+        super().__init__()
+        self.layer, self.moments = layer, None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if local.low_precision(x) is not None or torch.is_grad_enabled():
+            return self.layer(x)
+        self.layer.check_input(x)
+        x, conv = self.layer.prepare(x)
+        if self.moments is None:
+            self.moments = self.layer.frozen(conv)
+        mean, spread = self.moments
+        return local.drawn(local.location(x, mean, self.layer.bias, conv), local.output_variance(x, *spread, conv))
+
+
+class _Pool(nn.Module):
+    """Max pooling over 2x2 as two maxima, without the positions that only a gradient needs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if torch.is_grad_enabled():
+            return F.max_pool2d(x, 2)
+        height, width = (n // 2 * 2 for n in x.shape[-2:])
+        rows = torch.maximum(x[..., 0:height:2, :width], x[..., 1:height:2, :width])
+        return torch.maximum(rows[..., 0::2], rows[..., 1::2])
+
+
+def _is_plain_pool(pool: nn.MaxPool2d) -> bool:
+    sizes = (pool.kernel_size, pool.stride, pool.padding, pool.dilation)
+    plain = [size in (value, (value, value)) for size, value in zip(sizes, (2, 2, 0, 1), strict=True)]
+    return all(plain) and not pool.return_indices and not pool.ceil_mode
 
 
 def _samples_locally(module: object) -> bool:
