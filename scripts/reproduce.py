@@ -10,9 +10,10 @@ scale=small        experiments that fit two CPU cores (configs/experiment/small)
 jobs=1             runs at the same time, each in a process of its own; with more than one, threads=1 unless given
 run=false          run nothing, build from the runs that are there
 out=FOLDER         of tables, figures and report.html; default outputs/reproduction
-out_dir, data_dir, device, threads, checkpoint_every, checkpoint_minutes   as for train.py
+out_dir, data_dir, device, threads, precision, checkpoint_every, checkpoint_minutes   as for train.py
 
 A finished run is never run again, an interrupted one goes on from its checkpoint: start the same command again.
+Of every finished run a record is kept in FOLDER/runs, and tables count records whose run folder is gone.
 """
 
 import json
@@ -20,7 +21,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PASSED_ON = ("out_dir", "data_dir", "device", "threads", "checkpoint_every", "checkpoint_minutes")
+PASSED_ON = ("out_dir", "data_dir", "device", "threads", "precision", "checkpoint_every", "checkpoint_minutes")
 DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "out": "outputs/reproduction"}
 
 
@@ -64,7 +65,8 @@ def main(arguments: list[str]) -> int:
 
     try:
         names, options, overrides = parse(arguments, list(TARGETS))
-        library = Library(int(options["seeds"]), options["scale"], overrides, may_run=options["run"] == "true")
+        recorded = Path(options["out"]) / "runs"
+        library = Library(int(options["seeds"]), options["scale"], overrides, options["run"] == "true", recorded)
         wanted = jobs_of(names, library)
         for job in wanted:
             check(job.config())
@@ -86,7 +88,7 @@ def main(arguments: list[str]) -> int:
 def write(names: list[str], library, out: Path) -> list[str]:
     """Tables as JSON, Markdown and HTML, with configuration and metrics of their runs; figures as PNG and SVG with
     their numbers; one page with all."""
-    from varnet import tables
+    from varnet import records, tables
     from varnet.checkpoint import write_atomically
     from varnet.page import image, page
     from varnet.plots import rendered
@@ -103,8 +105,8 @@ def write(names: list[str], library, out: Path) -> list[str]:
         written.append(name)
         if isinstance(found, list):
             save(f"{name}.json", tables.as_json(found))
-            for record, content in library.records(name).items():
-                save(f"runs/{record}.json", json.dumps(content, indent=1) + "\n")
+            for file, record in library.records(name).items():
+                save(f"runs/{file}", records.as_json(record))
             save(f"{name}.md", f"## {TITLES[name]}\n\n{tables.markdown(found)}")
             sections.append((TITLES[name], tables.as_html(found)))
             print(f"\n{TITLES[name]}\n\n{tables.markdown(found)}")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import torch
 from composing import ROOT
 from omegaconf import OmegaConf
 
-from varnet import figures, pool, tables
+from varnet import figures, pool, records, tables
 from varnet.published import TABLES
 from varnet.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
 
@@ -27,6 +28,15 @@ def finished(job: Job, **metrics) -> None:
     values = {"acc_1": 98.0, "acc_det": 11.0, "acc_k": 99.0, "elbo": -5.0, "data_term": -4.0, "kl": 1.0, "epochs": 200}
     content = values | {"seed": job.seed, "commit": "0123456789abcdef", "samples": 20} | metrics
     (job.folder() / "metrics.json").write_text(json.dumps(content))
+
+
+def complete(job: Job, lines: list[dict] | None = None, **metrics) -> None:
+    """The same with its configuration and history."""
+    finished(job, **metrics)
+    (job.folder() / ".hydra").mkdir()
+    OmegaConf.save(job.config(), job.folder() / ".hydra" / "config.yaml", resolve=True)
+    lines = lines or [{"epoch": 1, "kl": 1.23456789, "acc_k": None, "log_alpha": {"dense1": {"mean": 0.5, "min": 0}}}]
+    (job.folder() / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 @pytest.fixture
@@ -55,13 +65,49 @@ def test_the_table_of_fixture_runs(here):
 
 
 def test_the_records_of_a_tables_runs(here):
-    job = Job("noise_bernoulli", 0, here)
-    finished(job)
-    (job.folder() / ".hydra").mkdir()
-    OmegaConf.save(job.config(), job.folder() / ".hydra" / "config.yaml", resolve=True)
-    (record,) = Library(1, "full", here).records("noise").items()
-    assert record[0] == "noise_bernoulli-seed0" and record[1]["metrics"]["acc_k"] == 99.0
-    assert record[1]["config"]["param"]["noise"] == "bernoulli" and "out_dir" not in record[1]["config"]
+    complete(Job("noise_bernoulli", 0, here))
+    ((name, record),) = Library(1, "full", here).records("noise").items()
+    assert name == "noise_bernoulli-seed0.json" and record["metrics"]["acc_k"] == 99.0
+    assert record["config"]["param"]["noise"] == "bernoulli" and "out_dir" not in record["config"]
+    assert record["history"] == [{"epoch": 1, "kl": 1.23457, "log_alpha": {"dense1": {"mean": 0.5}}}]
+    assert json.loads(records.as_json(record)) == record
+
+
+def test_records_stand_for_runs_whose_folder_is_gone(here, tmp_path):
+    """Seeds of another day add up; precisions are kept apart; a record of another configuration does not count."""
+    out = tmp_path / "out"
+    command = ["noise", "run=false", f"out={out}", *here]
+    for seed, value in enumerate((99.1, 99.3)):
+        complete(Job("noise_bernoulli", seed, here), acc_k=value)
+    complete(Job("noise_bernoulli", 0, (*here, "precision=bf16")), acc_k=98.0)
+    assert reproduce.main(command) == 0 and reproduce.main([*command, "precision=bf16"]) == 0
+    assert len(list((out / "runs").iterdir())) == 3
+    shutil.rmtree(tmp_path / "runs")
+    complete(Job("noise_bernoulli", 2, here), acc_k=99.5)
+    assert reproduce.main(command) == 0
+    rows = json.loads((out / "noise.json").read_text())
+    found = [(row["precision"], row["n"], row["seeds"], round(row["mean"], 3)) for row in rows]
+    assert found == [("fp32", 3, [0, 1, 2], 99.3), ("bf16", 1, [0], 98.0)]
+    assert rows[1]["command"].endswith("precision=bf16 seed=0") and "| full, bf16 |" in (out / "noise.md").read_text()
+    record = out / "runs" / "noise_bernoulli-seed1.json"
+    record.write_text(record.read_text().replace('"batch_size": 200', '"batch_size": 100'))
+    assert reproduce.main(command) == 0
+    assert json.loads((out / "noise.json").read_text())[0]["seeds"] == [0, 2]
+
+
+def test_the_phase_transition_from_records(here, tmp_path):
+    accuracies = {"acc_1": 98.0, "acc_k": 99.0}
+    lines = [
+        {"epoch": e, "acc_det": 99.0 - e, "acc_zero_mean_k": 10.0 * e, "log_alpha": {"dense1": {"mean": e}}}
+        | accuracies
+        for e in (1, 2)
+    ]
+    complete(Job("small/phase_loguniform", 0, here), lines)
+    command = ["phase", "fig3", "scale=small", "run=false", f"out={tmp_path / 'out'}", *here]
+    assert reproduce.main(command) == 0
+    shutil.rmtree(tmp_path / "runs")
+    (tmp_path / "out" / "fig3.png").unlink()
+    assert reproduce.main(command) == 0 and (tmp_path / "out" / "fig3.png").exists()
 
 
 def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):

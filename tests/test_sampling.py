@@ -232,9 +232,9 @@ def test_finding_the_cut_draws_nothing_and_changes_nothing():
 def test_pooling_without_positions(size):
     pool, x = nn.MaxPool2d(2), torch.randn(3, 4, *size)
     x[0, 0, 0, 0] = torch.nan
-    for x in (x, x.to(memory_format=torch.channels_last)):
+    for image in (x, x.to(memory_format=torch.channels_last)):
         with torch.no_grad():
-            torch.testing.assert_close(_quick(pool)(x), pool(x), rtol=0, atol=0, equal_nan=True)
+            torch.testing.assert_close(_quick(pool)(image), pool(image), rtol=0, atol=0, equal_nan=True)
     inputs = torch.zeros(1, 1, 2, 2, requires_grad=True)  # a tie: the gradient goes to one of them, as pool's does
     (gradient,) = torch.autograd.grad(_quick(pool)(inputs).sum(), inputs)
     torch.testing.assert_close(gradient, torch.autograd.grad(pool(inputs).sum(), inputs)[0])

@@ -1,7 +1,6 @@
 """What each table and figure needs, which of it is missing, and what is built from it."""
 
 import functools
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -9,15 +8,13 @@ from typing import NamedTuple
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
-from varnet import fig7, figures, run, tables
+from varnet import fig7, figures, records, run, tables
 from varnet.beyond import linear_models, reinforcement_learning
-from varnet.config import plain, without_nulls
 from varnet.movie import emptying
 from varnet.published import TABLES
 from varnet.tables import name_at
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-PRIVATE = ("out_dir", "data_dir", "resume")  # places on the machine of the run
 PRIORS = ("loguniform", "student", "ard")
 TOY_SEEDS = 8  # at full scale, at least: the kinds of representation differ by seed
 
@@ -71,13 +68,18 @@ class Target(NamedTuple):
     draw: Callable[["Library"], figures.Drawn | None] | None = None
     seeds: Callable[[int, str], int] = _as_asked
     once: tuple[str, ...] = ()  # experiments of which one run is enough
+    from_history: bool = False  # curves are enough, as records have them; else it takes the run's folder
 
 
 class Library:
-    """Finished runs by experiment and seed, among the first `seeds` seeds."""
+    """Finished runs by experiment and seed, in their folders or, where those are gone, as records in `recorded`."""
 
-    def __init__(self, seeds: int, scale: str, overrides: tuple[str, ...] = (), may_run: bool = True):
+    def __init__(
+        self, seeds: int, scale: str, overrides: tuple[str, ...] = (), may_run: bool = True,
+        recorded: Path | None = None,
+    ):  # fmt: skip
         self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
+        self.recorded = recorded
         self.data_dir = self.option("data_dir", None)
 
     def option(self, key: str, default: str | None) -> str | None:
@@ -102,26 +104,33 @@ class Library:
         own = (Job(name, seed, self.overrides).folder() for seed in sorted(seeds))
         return [folder for folder in own if run.finished(folder)]
 
+    def runs(self, name: str) -> list[dict]:
+        """Every run of an experiment, named with its scale: in its folder, else as recorded."""
+        config = Job(name, 0, self.overrides).config()
+        found = {
+            (config.precision, metrics["seed"]): {"metrics": metrics, "folder": folder}
+            for folder in self.all_finished(name)
+            if (metrics := run.finished(folder))
+        }
+        for record in records.read(self.recorded, name, config) if self.recorded else []:
+            found.setdefault((record["config"]["precision"], record["metrics"]["seed"]), record)
+        return [{"precision": precision, **record} for (precision, _seed), record in sorted(found.items(), key=str)]
+
     def metrics(self, name: str) -> list[dict]:
-        return [run.finished(folder) for folder in self.all_finished(name)]
+        return [{"precision": found["precision"], **found["metrics"]} for found in self.runs(name)]
 
     def records(self, target: str) -> dict[str, dict]:
-        """What a number needs beside it: configuration and metrics of every run in a table."""
-        found = {}
-        for name in [name_at(e, scale) for scale in tables.SCALES for e in TARGETS[target].experiments]:
-            for folder in self.all_finished(name):
-                metrics = run.finished(folder)
-                config = without_nulls(plain(run.saved_config(folder)))
-                private = {"config": {k: v for k, v in config.items() if k not in PRIVATE}, "metrics": metrics}
-                found[f"{name.replace('/', '_')}-seed{metrics['seed']}"] = private
-        return found
+        """What a number needs beside it: configuration, metrics and curves of every run in a table, by file name."""
+        names = [name_at(e, scale) for scale in tables.SCALES for e in TARGETS[target].experiments]
+        found = [(name, records.of_folder(folder)) for name in names for folder in self.all_finished(name)]
+        return {records.file_name(name, record): record for name, record in found}
 
     def histories(self, experiment: str) -> list[tuple[list[dict], dict]]:
-        out = []
-        for folder in self.finished(experiment):
-            lines = (folder / run.HISTORY).read_text().splitlines()
-            out.append(([json.loads(line) for line in lines], run.finished(folder)))
-        return out
+        """(lines by epoch, metrics) of each run at this scale."""
+        return [
+            (found["history"] if "history" in found else records.history(found["folder"]), found["metrics"])
+            for found in self.runs(name_at(experiment, self.scale))
+        ]
 
     def opened(self, experiment: str, seeds: int | None = None) -> list[run.Finished]:
         return [run.open_finished(folder, self.data_dir) for folder in self.finished(experiment, seeds)]
@@ -138,7 +147,7 @@ TARGETS = {
         ("toy",), lambda lib: figures.toy_activations(lib.opened("toy", lib.seeds_for(TARGETS["fig1"]))), _toy_seeds
     ),
     "fig2": Target((), lambda _: figures.kl_divergences()),
-    "fig3": Target(("phase_loguniform",), lambda lib: _phases(lib, ("loguniform",))),
+    "fig3": Target(("phase_loguniform",), lambda lib: _phases(lib, ("loguniform",)), from_history=True),
     "fig4": Target(
         ("table2_mnist_variance",), lambda lib: figures.weight_samples(lib.opened("table2_mnist_variance", 1)[0]), _one
     ),
@@ -152,7 +161,7 @@ TARGETS = {
     "emptying": Target(("sparse_lenet300",), lambda lib: emptying(lib.opened("sparse_lenet300", 1)[0]), _one),
     "fig6": Target((), reinforcement_learning),
     "linear": Target((), linear_models),
-    "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS)),
+    "fig8": Target(tuple(f"phase_{p}" for p in PRIORS), lambda lib: _phases(lib, PRIORS), from_history=True),
     "fig9": Target(
         ("table1_zero_mean",), lambda lib: figures.class_densities(lib.opened("table1_zero_mean", 1)[0]), _one
     ),
@@ -191,7 +200,13 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
         if target.draw is None:
             if rows := tables.rows_of(name, library.metrics):
                 yield name, rows
-        elif all(library.finished(e, library.seeds_for(target)) for e in target.experiments):
+        elif all(_there(library, target, experiment) for experiment in target.experiments):
             drawn = target.draw(library)
             if drawn is not None:
                 yield name, drawn
+
+
+def _there(library: Library, target: Target, experiment: str) -> bool:
+    if target.from_history:
+        return bool(library.runs(name_at(experiment, library.scale)))
+    return bool(library.finished(experiment, library.seeds_for(target)))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from varnet.published import METRICS, TABLES, Row
 
 SCALES = ("full", "small")
+PRECISIONS = ("fp32", "bf16", "fp16")
 FindRuns = Callable[[str], list[dict]]  # name of an experiment -> metrics of its finished runs, one for each seed
 
 
@@ -16,25 +17,27 @@ def name_at(experiment: str, scale: str) -> str:
 
 
 def rows_of(table: str, runs: FindRuns) -> list[dict]:
-    """A row for each scale at which there is a finished run."""
+    """A row for each scale and precision of training at which there is a finished run."""
     return [
-        _row(row, scale, found)
+        _row(row, scale, precision, found)
         for scale in SCALES
         for row in TABLES[table]
-        if (found := runs(name_at(row.experiment, scale)))
+        for precision in PRECISIONS
+        if (found := [r for r in runs(name_at(row.experiment, scale)) if r.get("precision", "fp32") == precision])
     ]
 
 
-def _row(row: Row, scale: str, runs: list[dict]) -> dict:
+def _row(row: Row, scale: str, precision: str, runs: list[dict]) -> dict:
     values = [value for run in runs if (value := _value(run, row.metric)) is not None]
     mean = statistics.fmean(values) if values else None
     extra = {} if row.poster is None else {"poster": row.poster}
+    option = "" if precision == "fp32" else f" precision={precision}"
     return {
         "row": row.row, "metric": row.metric, "published": row.published, **extra, "mean": mean,
         "std": statistics.stdev(values) if len(values) > 1 else None, "n": len(values),
-        "difference": _difference(mean, row.published), "scale": scale,
+        "difference": _difference(mean, row.published), "scale": scale, "precision": precision,
         "epochs": runs[0]["epochs"], "seeds": sorted(run["seed"] for run in runs),
-        "command": f"python train.py experiment={name_at(row.experiment, scale)} seed={_seeds(runs)}",
+        "command": f"python train.py experiment={name_at(row.experiment, scale)}{option} seed={_seeds(runs)}",
         "commit": ", ".join(sorted({str(run.get("commit"))[:10] for run in runs})),
     }  # fmt: skip
 
@@ -74,6 +77,7 @@ def cells(row: dict) -> list[str]:
     if row["std"] is not None:
         ours += f" ± {number(row['std'], metric)}"
     scale = f"small, {row['epochs']} epochs" if row["scale"] == "small" and "epochs" in row else row["scale"]
+    scale += "" if row.get("precision", "fp32") == "fp32" else f", {row['precision']}"
     published = number(row["published"], metric)
     if row.get("poster") is not None:
         published += f" (poster {number(row['poster'], metric)})"

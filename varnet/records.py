@@ -1,0 +1,79 @@
+"""What is kept of a run when its folder is gone: configuration, metrics and curves, in one JSON file.
+
+Tables are built from run folders and records together, so that seeds run on other days and other machines add up.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from varnet import run
+from varnet.config import identity, plain, without_nulls
+
+PRIVATE = ("out_dir", "data_dir", "resume")  # places on the machine of the run
+CURVES = (
+    "epoch",
+    "elbo",
+    "data_term",
+    "kl",
+    "train_acc",
+    "acc_det",
+    "acc_1",
+    "acc_k",
+    "acc_zero_mean_k",
+    "compression",
+)
+
+
+def of_folder(folder: Path) -> dict:
+    """The record of a finished run."""
+    config = without_nulls(plain(run.saved_config(folder)))
+    return {
+        "config": {key: value for key, value in config.items() if key not in PRIVATE},
+        "metrics": run.finished(folder),
+        "history": [_curves(line) for line in history(folder)],
+    }
+
+
+def history(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / run.HISTORY).read_text().splitlines()]
+
+
+def _curves(line: dict) -> dict:
+    """One epoch, numbers to six digits; of log alpha the means of the layers."""
+    values = {key: _short(line[key]) for key in CURVES if line.get(key) is not None}
+    alphas = {layer: {"mean": _short(value["mean"])} for layer, value in line.get("log_alpha", {}).items()}
+    return values | ({"log_alpha": alphas} if alphas else {})
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def file_name(experiment: str, record: dict) -> str:
+    precision = record["config"].get("precision", "fp32")
+    kind = "" if precision == "fp32" else f"-{precision}"
+    return f"{experiment.replace('/', '_')}{kind}-seed{record['metrics']['seed']}.json"
+
+
+def as_json(record: dict) -> str:
+    """Readable where a person looks, one line for every epoch."""
+    curves = record.get("history") or []
+    text = json.dumps({key: value for key, value in record.items() if key != "history"}, indent=1)
+    if not curves:
+        return text + "\n"
+    lines = ",\n  ".join(json.dumps(line) for line in curves)
+    return f'{text[:-2]},\n "history": [\n  {lines}\n ]\n}}\n'
+
+
+def read(folder: Path, experiment: str, config) -> list[dict]:
+    """Records of an experiment whose configuration, but for seed and precision, is the given one of today."""
+    pattern = re.compile(rf"{re.escape(experiment.replace('/', '_'))}(-bf16|-fp16)?-seed\d+\.json")
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if pattern.fullmatch(path.name)]
+    return [record for record in found if _kind(OmegaConf.create(record["config"])) == _kind(config)]
+
+
+def _kind(config) -> dict:
+    return {key: value for key, value in identity(config).items() if key not in ("seed", "precision")}
