@@ -11,6 +11,7 @@ from varnet import predicting, resample
 from varnet.evaluation import (
     average_probs,
     batch_size,
+    batch_statistics,
     data_term,
     evaluate,
     is_stochastic,
@@ -150,3 +151,17 @@ def test_lenet_modes_have_the_names_of_the_metrics():
     model = build("lenet5", (1, 28, 28), 10)
     metrics = evaluate(model, [(torch.rand(4, 1, 28, 28), torch.arange(4))], samples=2, seed=0)
     assert set(metrics) == {f"{n}_{m}" for n in ("acc", "nll") for m in ("det", "1", "k", "zero_mean_k")}
+
+
+def test_batch_norm_by_the_test_batch_equals_training_mode_and_leaves_no_trace():
+    model = nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
+    model(5 * torch.randn(50, 6) + 2)  # running statistics of other data
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    x, y = torch.randn(16, 6), torch.randint(3, (16,))
+    with batch_statistics(model):
+        found = predict(model, [(x, y)], "deterministic").log_probs
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    plain = predict(model, [(x, y)], "deterministic").log_probs
+    expected = model.train()(x).log_softmax(1)
+    torch.testing.assert_close(found, expected.detach())
+    assert not torch.allclose(found, plain, atol=0.1)

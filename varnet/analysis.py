@@ -40,6 +40,7 @@ CHECKS = {
     "eval.samples": or_null(whole(1)),
     "eval.elbo_samples": or_null(whole(0)),
     "eval.max_batch": or_null(whole(1)),
+    "eval.batch_statistics": one_of(True, False),
     "eval.draws": whole(0),
     "eval.fractions": numbers(lambda v: number(0)[0](v) and v <= 1, "a list of numbers from 0 to 1"),
     "eval.prune_by": or_null(one_of(*CRITERIA)),
@@ -119,9 +120,20 @@ class Analysis:
             self.results["modes"][name] = metrics.summary(found_here)
             if mode in ("deterministic", "sample"):
                 diagrams[name.replace("K", str(self.samples))] = metrics.reliability(found_here.log_probs, found_here.y)
+        if self.options.eval.batch_statistics:
+            self._modes_by_batch(set(known))
         self.sampled = known.get("sample", known["deterministic"])
         self.results["reliability"] = diagrams
         self.figures["reliability"] = plots.reliability(diagrams, self.title)
+
+    def _modes_by_batch(self, modes: set[str]) -> None:
+        """The same modes with batch norm as in training."""
+        with evaluation.batch_statistics(self.model):
+            known = {mode: self._predict(mode) for mode in modes}
+        for name, (mode, many) in MODES.items():
+            if mode in known:
+                found = known[mode] if many else _first(known[mode])
+                self.results["modes"][f"{name}, batch norm by batch"] = metrics.summary(found)
 
     def _predict(self, mode: str, batches=None) -> Predictions:
         samples = 1 if mode == "deterministic" else self.samples

@@ -160,6 +160,21 @@ def batch_size(device: torch.device, max_batch: int) -> tuple[int, int | None]:
 
 
 @contextlib.contextmanager
+def batch_statistics(model: nn.Module) -> Iterator[None]:
+    """Batch norm by the statistics of each test batch instead of the training set's: what one gets by leaving a model in
+    training mode, and what no prediction of a single image can have. For comparison; nothing is updated."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    kept = [(norm.running_mean, norm.running_var) for norm in norms]
+    for norm in norms:
+        norm.running_mean = norm.running_var = None
+    try:
+        yield
+    finally:
+        for norm, (mean, variance) in zip(norms, kept, strict=True):
+            norm.running_mean, norm.running_var = mean, variance
+
+
+@contextlib.contextmanager
 def isolated(seed: int) -> Iterator[None]:
     """Random numbers of their own inside; those outside go on as if nothing had been drawn."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
