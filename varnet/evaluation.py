@@ -161,8 +161,8 @@ def batch_size(device: torch.device, max_batch: int) -> tuple[int, int | None]:
 
 @contextlib.contextmanager
 def batch_statistics(model: nn.Module) -> Iterator[None]:
-    """Batch norm by the statistics of each test batch, as in a model left in training mode: what no prediction of a single
-    image can have. For comparison; nothing is updated."""
+    """Batch norm by the statistics of each test batch, as in a model left in training mode: what a prediction of one
+    image cannot have. For comparison; nothing is updated."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     kept = [(norm.running_mean, norm.running_var) for norm in norms]
     for norm in norms:
