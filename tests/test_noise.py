@@ -124,6 +124,19 @@ def test_everything_else_takes_torch(x, why):
     assert (out.shape, out.dtype, out.device) == (x.shape, x.dtype, x.device)
 
 
+def test_no_folder_to_keep_compiled_code_in(monkeypatch):
+    """numba refuses cache=True where it may write nowhere."""
+    plain = philox.njit
+
+    def njit(cache: bool = False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return plain(**options)
+
+    monkeypatch.setattr(philox, "njit", njit)
+    assert philox.compiled(lambda x: x + 1)(1) == 2
+
+
 def test_without_numba(monkeypatch):
     monkeypatch.setattr(noise.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(noise, "_compiled", noise._compiled.__wrapped__)

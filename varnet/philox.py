@@ -9,9 +9,17 @@ it, because on a large activation every pass over the memory costs as much as th
 import numpy as np
 from numba import float32, njit, uint32, uint64
 
-OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True, "cache": True}
+OPTIONS = {"error_model": "numpy", "fastmath": {"contract"}, "nogil": True}
 LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)  # fmt: skip
+
+
+def compiled(function):
+    """Compiled at its first call and kept on disk for later ones, where numba finds a folder that it may write to."""
+    try:
+        return njit(**OPTIONS, cache=True)(function)
+    except RuntimeError:
+        return njit(**OPTIONS)(function)
 
 
 @njit(inline="always")
@@ -63,7 +71,7 @@ def _four(key, counter):
 # The four numbers of a counter go to the four quarters of the output, so that neighbours are written together.
 
 
-@njit(**OPTIONS)
+@compiled
 def fill(out, key):
     """out = noise."""
     q = len(out) // 4
@@ -74,7 +82,7 @@ def fill(out, key):
         out[i] = rest[i - 4 * q]
 
 
-@njit(**OPTIONS)
+@compiled
 def shift(out, mean, variance, key):
     """out = mean + sqrt(variance) * noise; out may be the variance."""
     q = len(out) // 4
@@ -96,7 +104,7 @@ def _step(out, variance, i, noise):
     variance[i] = ratio
 
 
-@njit(**OPTIONS)
+@compiled
 def perturb(out, variance, key):
     """out += sqrt(variance) * noise, and noise / sqrt(variance) in place of the variance: what the gradient needs."""
     q = len(out) // 4
