@@ -1,5 +1,6 @@
 """Several processes, one run: the same network as one process gives, and an end that all of them notice."""
 
+import copy
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from statistics_helper import assert_same_mean
 from torch import nn
 
 from train import run
-from varnet import checkpoint, distributed
+from varnet import batch_norm, checkpoint, distributed
 from varnet.run import folder_of
 
 
@@ -25,6 +26,16 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("localhost", 0))
         return s.getsockname()[1]
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_our_batch_norm_is_torchs_for_one_process(affine):
+    theirs = nn.BatchNorm2d(3, affine=affine)
+    ours = batch_norm._adopted(copy.deepcopy(theirs))
+    x = torch.randn(8, 3, 5, 5) * 3 + 1
+    torch.testing.assert_close(ours(x), theirs(x))
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
 
 
 @pytest.fixture(scope="module")

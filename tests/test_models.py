@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from statistics_helper import assert_mean
 from torch import nn
 
 from varnet import predicting
@@ -77,6 +78,15 @@ def test_switches():
     assert build("vgg", (3, 32, 32), 10, width=0.25).conv13.out_channels == 128
     assert isinstance(build("lenet300", (1, 28, 28), 10, activation="leaky_relu").dense1_act, nn.LeakyReLU)
     assert not layers_of(build("lenet5", (1, 28, 28), 10, layers="none"))
+
+
+def test_tanh_without_biases_keeps_the_distribution_symmetric():
+    """Appendix C: the mean activation after a variance layer is 0. A shift learned by batch norm would be a bias."""
+    model = build("lenet5", (1, 28, 28), 10, param="zero_mean", activation="tanh", affine=False).eval()
+    assert model.dense1_norm.weight is None and not any("bias" in name for name, _ in model.named_parameters())
+    x = torch.rand(1, 1, 28, 28).expand(4000, -1, -1, -1)
+    with torch.no_grad():
+        assert_mean(model[: list(dict(model.named_children())).index("dense2")](x), torch.zeros(500))
 
 
 def test_pooling_before_the_activation_is_the_same_function():

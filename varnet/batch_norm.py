@@ -21,8 +21,10 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
         mean, variance, count = pooled(values)
         self._remember(mean, variance, count)
         shape = (1, -1, *[1] * (x.dim() - 2))
-        scale = self.weight * torch.rsqrt(variance + self.eps)
-        return torch.addcmul((self.bias - mean * scale).view(shape), values, scale.view(shape)).to(x.dtype)
+        scale = torch.rsqrt(variance + self.eps)
+        scale = scale if self.weight is None else self.weight * scale
+        shift = -mean * scale if self.bias is None else self.bias - mean * scale
+        return torch.addcmul(shift.view(shape), values, scale.view(shape)).to(x.dtype)
 
     @torch.no_grad()
     def _remember(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
@@ -69,7 +71,7 @@ def pool_batch_norm(model: nn.Module) -> nn.Module:
 
 
 def _adopted(module: nn.Module) -> BatchNorm:
-    norm = BatchNorm(module.num_features, module.eps, module.momentum)
+    norm = BatchNorm(module.num_features, module.eps, module.momentum, affine=module.affine)
     norm.weight, norm.bias = module.weight, module.bias
     norm.running_mean, norm.running_var = module.running_mean, module.running_var
     norm.num_batches_tracked = module.num_batches_tracked

@@ -100,6 +100,7 @@ CHECKS = {
     "dataset.augment": SWITCH,
     "model.width": number(0, above=True),
     "model.bias": or_null(SWITCH),
+    "model.affine": or_null(SWITCH),
     "model.dropout": or_null(SWITCH),
 }
 

@@ -20,10 +20,10 @@ ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU}
 class Builder:
     """A network under construction, which knows the shape of its output so far."""
 
-    def __init__(self, in_shape, width: float, activation: str, bias: bool, batch_norm, dropout: bool):
+    def __init__(self, in_shape, width: float, activation: str, bias: bool, batch_norm, affine: bool, dropout: bool):
         self.net, self.shape = nn.Sequential(), tuple(in_shape)
         self.width, self.activation, self.bias = width, ACTIVATIONS[activation], bias
-        self.batch_norm, self.use_dropout = batch_norm, dropout
+        self.batch_norm, self.affine, self.use_dropout = batch_norm, affine, dropout
         self.count = {"conv": 0, "dense": 0, "dropout": 0}
 
     def conv(self, channels: int, kernel: int, padding: int = 0, pool: bool = False) -> None:
@@ -63,7 +63,7 @@ class Builder:
 
     def _normalise(self, name: str, norm: type[nn.Module]) -> None:
         if self.batch_norm is True or (self.batch_norm and name in self.batch_norm):
-            self.net.add_module(f"{name}_norm", norm(self.shape[0]))
+            self.net.add_module(f"{name}_norm", norm(self.shape[0], affine=self.affine))
 
     def _scaled(self, units: int) -> int:
         return max(1, round(units * self.width))
@@ -142,6 +142,7 @@ def build(
     activation: str = "relu",
     bias: bool | None = None,
     batch_norm: bool | Iterable[str] | None = None,
+    affine: bool | None = None,
     dropout: bool | None = None,
     sizes: Iterable[int] | None = None,
     **options,
@@ -149,7 +150,8 @@ def build(
     """A network for inputs of `in_shape`; what is None is as in the paper (NETWORKS).
 
     `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
-    follows; `sizes` are the hidden layers of `fc`; `options` go to varnet.convert.variational.
+    follows, `affine` whether it learns scale and shift (None: yes); `sizes` are the hidden layers of `fc`; `options`
+    go to varnet.convert.variational.
     """
     choice("model", name, NETWORKS)
     choice("activation", activation, ACTIVATIONS)
@@ -165,7 +167,7 @@ def build(
         for given, default in ((bias, network.bias), (batch_norm, network.batch_norm), (dropout, network.dropout))
     )
     batch_norm = (batch_norm,) if isinstance(batch_norm, str) else batch_norm
-    builder = Builder(in_shape, width, activation, bias, batch_norm, dropout)
+    builder = Builder(in_shape, width, activation, bias, batch_norm, affine is not False, dropout)
     make(builder, classes)
     net = builder.net
     _check_names("batch_norm", batch_norm, net)
