@@ -77,10 +77,11 @@ def show(results: dict, folder: Path) -> None:
 def lines(results: dict) -> list[str]:
     """One sentence for each analysis."""
     out = []
-    if "elbo" in results:
-        e = results["elbo"]
+    for key in [key for key in results if key.startswith("elbo")]:
+        e = results[key]
         error = "" if e["elbo_error"] is None else f" +- {e['elbo_error']:.2g}"
-        out.append(f"training set: ELBO {e['elbo']:.4g}{error} = data term {e['data_term']:.4g} - KL {e['kl']:.4g}")
+        name = key.replace("elbo", "ELBO")
+        out.append(f"training set: {name} {e['elbo']:.4g}{error} = data term {e['data_term']:.4g} - KL {e['kl']:.4g}")
     if "weight_samples" in results:
         w = results["weight_samples"]
         out.append(

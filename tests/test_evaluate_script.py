@@ -82,7 +82,9 @@ def test_modes_without_meaning_are_left_out(tmp_path, param):
 def test_batch_norm_by_batch_stands_beside_the_modes(folder, tmp_path):
     few = [*FEW, "eval.batch_statistics=true", "eval.angles=[]", "eval.fractions=[]", f"out={tmp_path}"]
     assert evaluate.main([str(folder), *few]) == 0
-    modes = json.loads((tmp_path / "evaluation.json").read_text())["modes"]
+    results = json.loads((tmp_path / "evaluation.json").read_text())
+    modes = results["modes"]
+    assert results["elbo, batch norm by batch"]["kl"] == results["elbo"]["kl"]
     assert [n for n in modes if "by batch" in n] == [f"{n}, batch norm by batch" for n in modes if "by batch" not in n]
 
 

@@ -91,9 +91,10 @@ class Analysis:
         self.modes()
         variational = bool(layers_of(self.model))
         if self.elbo_samples and not isinstance(self.model, Ensemble):  # members have an ELBO each
-            self.results["elbo"] = evaluation.elbo(
-                self.model, self.batches("train"), self.elbo_samples, self.options.seed
-            ) | {"elbo_samples": self.elbo_samples}
+            self.results["elbo"] = self._elbo()
+            if chosen.batch_statistics:
+                with evaluation.batch_statistics(self.model):
+                    self.results["elbo, batch norm by batch"] = self._elbo()
         if chosen.draws and evaluation.is_stochastic(self.model):
             self.weight_samples()
         if len(chosen.fractions) and variational:
@@ -103,6 +104,11 @@ class Analysis:
         if chosen.ood:
             self.outliers()
         return self
+
+    def _elbo(self) -> dict:
+        batches = self.batches("train")
+        found = evaluation.elbo(self.model, batches, self.elbo_samples, self.options.seed)
+        return found | {"elbo_samples": self.elbo_samples}
 
     def modes(self) -> None:
         """Every mode; those that change nothing in this model are left out."""
