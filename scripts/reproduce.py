@@ -60,6 +60,7 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.config import ConfigError, check
+    from varnet.device import tune_cpu
     from varnet.pool import run_all
     from varnet.reproduction import TARGETS, Library, jobs_of
 
@@ -71,6 +72,7 @@ def main(arguments: list[str]) -> int:
         for job in wanted:
             check(job.config())
         failed = run_all(wanted, int(options["jobs"]), ROOT) if library.may_run else []
+        tune_cpu(wanted[0].config().threads if wanted else None)  # figures are drawn here, from networks that predict
         written = write(names, library, Path(options["out"]))
     except KeyboardInterrupt:
         print("stopped; the same command goes on from the checkpoints", file=sys.stderr)

@@ -32,7 +32,7 @@ def test_every_network_with_every_parameterization(name, param):
         ("lenet5", ["dense1"], 430_500 + 1 + 2 * (20 + 50 + 500)),  # 430,500 weights, one log alpha, batch norm
         ("lenet300", ["dense1", "dense2", "dense3"], 266_610 + 3),
         ("fc", ["dense1", "dense2", "dense3", "dense4"], 785_000 + 2 * 1_001_000 + 10_010 + 4),
-        ("toy", ["dense5"], 300 + 3 * 10_100 + 202 + 12 + 1),
+        ("toy", ["dense5"], 300 + 3 * 10_100 + 202 + 300 + 404 + 1),
         ("vgg", ["conv11", "conv12", "conv13", "dense1"], 14_991_946 + 4),
     ],
 )

@@ -126,7 +126,8 @@ NETWORKS = {
         vgg, ("conv11", "conv12", "conv13", "dense1"), batch_norm=True, dropout=True, log_alpha=-10.0, image=32
     ),
     "fc": Network(dense_network(1000, 1000, 1000)),
-    "toy": Network(dense_network(100, 100, 100, 100, 2), ("dense5",)),  # dense5: two variance neurons (section 3.2)
+    # dense5: two variance neurons. Differs from section 3.2, which has no dense6: without it two classes stay one.
+    "toy": Network(dense_network(100, 100, 100, 100, 2, 100), ("dense5",)),
 }
 
 
