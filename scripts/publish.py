@@ -1,8 +1,8 @@
 """Fill the tables of RESULTS.md and README.md from docs/results/NAME.json: python scripts/publish.py [--check]
 
 A table stands between <!-- table: NAME --> and <!-- end -->; `rows=A;B` after the name takes only rows that begin so,
-`metrics=a,b` only those metrics. The text around it is written by hand. --check changes nothing and fails if a table is
-not what the JSON says.
+`metrics=a,b` only those metrics, `scale=full` only that scale. The text around it is written by hand. --check changes
+nothing and fails if a table is not what the JSON says.
 """
 
 import json
@@ -25,6 +25,8 @@ def table(name: str, options: str, folder: Path) -> str:
         rows = [row for row in rows if row["row"].startswith(tuple(chosen["rows"].split(";")))]
     if "metrics" in chosen:
         rows = [row for row in rows if row["metric"] in chosen["metrics"].split(",")]
+    if "scale" in chosen:
+        rows = [row for row in rows if row["scale"] == chosen["scale"]]
     return markdown(rows) if rows else "*Not run yet.*\n"
 
 
