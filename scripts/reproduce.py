@@ -43,9 +43,10 @@ def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str
         if key not in DEFAULTS and key not in PASSED_ON:
             raise UsageError(f"{argument}: there is no key {key}; use one of {', '.join([*DEFAULTS, *PASSED_ON])}")
         (options if key in DEFAULTS else passed)[key] = value
-    for key in ("seeds", "jobs"):
-        if not options[key].isdigit() or int(options[key]) < 1:
-            raise UsageError(f"{key}={options[key]} does not do: use a whole number from 1")
+    numbers = {key: options[key] for key in ("seeds", "jobs")} | {"threads": passed.get("threads", "null")}
+    for key, value in numbers.items():
+        if not (value.isdigit() and int(value) >= 1) and (key, value) != ("threads", "null"):
+            raise UsageError(f"{key}={value} does not do: use a whole number from 1")
     for key, allowed in (("scale", ("full", "small")), ("run", ("true", "false"))):
         if options[key] not in allowed:
             raise UsageError(f"{key}={options[key]} does not do: use {' or '.join(allowed)}")
@@ -72,7 +73,8 @@ def main(arguments: list[str]) -> int:
         for job in wanted:
             check(job.config())
         failed = run_all(wanted, int(options["jobs"]), ROOT) if library.may_run else []
-        tune_cpu(wanted[0].config().threads if wanted else None)  # figures are drawn here, from networks that predict
+        threads = library.option("threads", "null")
+        tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
         written = write(names, library, Path(options["out"]))
     except KeyboardInterrupt:
         print("stopped; the same command goes on from the checkpoints", file=sys.stderr)

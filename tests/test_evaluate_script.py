@@ -85,6 +85,8 @@ def test_batch_norm_by_batch_stands_beside_the_modes(folder, tmp_path):
     results = json.loads((tmp_path / "evaluation.json").read_text())
     modes = results["modes"]
     assert results["elbo, batch norm by batch"]["kl"] == results["elbo"]["kl"]
+    assert results["elbo, batch norm by batch"]["data_term"] != results["elbo"]["data_term"]
+    assert modes["deterministic, batch norm by batch"]["nll"] != modes["deterministic"]["nll"]
     assert [n for n in modes if "by batch" in n] == [f"{n}, batch norm by batch" for n in modes if "by batch" not in n]
 
 

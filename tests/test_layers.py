@@ -189,6 +189,30 @@ def test_channels_last_is_kept_and_changes_nothing():
         assert last.mu.grad.shape == last.mu.shape
 
 
+@pytest.mark.parametrize("param", ["layer", "neuron", "zero_mean"])
+@pytest.mark.parametrize("weights_last", [False, True])
+@pytest.mark.parametrize("input_last", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_gradients_do_not_depend_on_the_layout(param, weights_last, input_last, bias):
+    """Of the weights, of the input, or of one of them alone: with the noise that was drawn, as torch finds them."""
+    torch.manual_seed(0)
+    layer = Conv2d(4, 6, 3, bias=bias, param=param, log_alpha=-0.5)
+    x = torch.randn(5, 4, 8, 8)
+    layer = layer.to(memory_format=torch.channels_last) if weights_last else layer
+    x = (x.to(memory_format=torch.channels_last) if input_last else x).requires_grad_()
+    out = layer(x)
+    if weights_last and input_last:
+        assert out.is_contiguous(memory_format=torch.channels_last)
+    factor = torch.randn(out.shape)
+    fast = torch.autograd.grad((out * factor).sum(), [x, *layer.parameters()])
+    mean, variance = layer.moments(x)
+    mean = torch.zeros_like(variance) if mean is None else mean
+    noise = ((out - mean) / variance.sqrt()).detach()
+    plain = torch.autograd.grad(((mean + variance.sqrt() * noise) * factor).sum(), [x, *layer.parameters()])
+    for a, b in zip(fast, plain, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-3 * b.abs().max().item())
+
+
 # ---- states
 
 

@@ -82,11 +82,17 @@ def test_switches():
 
 def test_tanh_without_biases_keeps_the_distribution_symmetric():
     """Appendix C: the mean activation after a variance layer is 0. A shift learned by batch norm would be a bias."""
-    model = build("lenet5", (1, 28, 28), 10, param="zero_mean", activation="tanh", affine=False).eval()
-    assert model.dense1_norm.weight is None and not any("bias" in name for name, _ in model.named_parameters())
-    x = torch.rand(1, 1, 28, 28).expand(4000, -1, -1, -1)
-    with torch.no_grad():
-        assert_mean(model[: list(dict(model.named_children())).index("dense2")](x), torch.zeros(500))
+    for affine in (False, True):
+        model = build("lenet5", (1, 28, 28), 10, param="zero_mean", activation="tanh", affine=affine).eval()
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):  # as training would make them
+                nn.init.constant_(parameter, 0.3)
+        x = torch.rand(1, 1, 28, 28).expand(4000, -1, -1, -1)
+        with torch.no_grad():
+            hidden = model[: list(dict(model.named_children())).index("dense2")](x)
+        if not affine:
+            assert_mean(hidden, torch.zeros(500))
+        assert (hidden.mean().abs() > 0.1) == affine
 
 
 def test_pooling_before_the_activation_is_the_same_function():

@@ -1,6 +1,7 @@
 """Compiled noise: normal, independent, in the layout of the tensor, and driven by torch's generator alone."""
 
 import math
+import sys
 
 import pytest
 import scipy.stats
@@ -137,8 +138,29 @@ def test_no_folder_to_keep_compiled_code_in(monkeypatch):
     assert philox.compiled(lambda x: x + 1)(1) == 2
 
 
+def test_forward_derivatives_pass_through_large_draws():
+    layer, x = Linear(32, 64), torch.randn(128, 32)
+    with torch.no_grad(), torch.autograd.forward_ad.dual_level():
+        out = layer(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x)))
+        assert torch.autograd.forward_ad.unpack_dual(out).tangent.isfinite().all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_traced_network_draws_its_noise():
+    layer, x = Linear(32, 64, log_alpha=0.0), torch.randn(128, 32)
+    with torch.no_grad():
+        traced = torch.jit.trace(layer, x, check_trace=False)
+        first, second = traced(x), traced(x)
+        mean, variance = layer.moments(x)
+    assert not torch.equal(first, second)
+    assert_mean((((first - mean) / variance.sqrt()) ** 2).flatten(), torch.ones(()))
+
+
 def test_without_numba(monkeypatch):
-    monkeypatch.setattr(noise.importlib.util, "find_spec", lambda name: None)
+    """Not there, or not fit for the NumPy that is there: numba says both with ImportError."""
+    monkeypatch.delitem(sys.modules, "varnet.philox", raising=False)
+    monkeypatch.delattr("varnet.philox", raising=False)
+    monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr(noise, "_compiled", noise._compiled.__wrapped__)
     torch.manual_seed(0)
     expected = torch.randn(SMALL)

@@ -90,9 +90,33 @@ def test_records_stand_for_runs_whose_folder_is_gone(here, tmp_path):
     assert found == [("fp32", 3, [0, 1, 2], 99.3), ("bf16", 1, [0], 98.0)]
     assert rows[1]["command"].endswith("precision=bf16 seed=0") and "| full, bf16 |" in (out / "noise.md").read_text()
     record = out / "runs" / "noise_bernoulli-seed1.json"
-    record.write_text(record.read_text().replace('"batch_size": 200', '"batch_size": 100'))
+    text = record.read_text()
+    record.write_text(text.replace('"batch_size": 200', '"batch_size": 100'))
     assert reproduce.main(command) == 0
     assert json.loads((out / "noise.json").read_text())[0]["seeds"] == [0, 2]
+
+
+def test_experiments_that_are_one_run_have_one_record(here, tmp_path):
+    """noise_gaussian is table1_zero_mean."""
+    complete(Job("table1_zero_mean", 0, here), acc_k=99.1)
+    out = tmp_path / "out"
+    assert reproduce.main(["table1", "run=false", f"out={out}", *here]) == 0
+    assert [path.name for path in (out / "runs").iterdir()] == ["table1_zero_mean-seed0.json"]
+    shutil.rmtree(tmp_path / "runs")
+    assert reproduce.main(["noise", "run=false", f"out={out}", *here]) == 0
+    (row,) = json.loads((out / "noise.json").read_text())
+    assert (row["row"], row["mean"], row["n"]) == ("gaussian", 99.1, 1)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"config": {}, "metrics": {"seed": 0}}'])
+def test_a_damaged_record_is_said_before_anything_runs(tmp_path, here, capsys, monkeypatch, text):
+    monkeypatch.setattr(pool, "run_all", lambda *_: pytest.fail("a run was started"))
+    (tmp_path / "out" / "runs").mkdir(parents=True)
+    (tmp_path / "out" / "runs" / "table3_det-seed0.json").write_text(text)
+    assert reproduce.main(["table3", f"out={tmp_path / 'out'}", *here]) == 2
+    message = capsys.readouterr().err
+    assert "table3_det-seed0.json is not a record of a run: restore it, or delete it" in message
+    assert message.count("\n") == 1
 
 
 def test_the_phase_transition_from_records(here, tmp_path):
@@ -108,6 +132,11 @@ def test_the_phase_transition_from_records(here, tmp_path):
     shutil.rmtree(tmp_path / "runs")
     (tmp_path / "out" / "fig3.png").unlink()
     assert reproduce.main(command) == 0 and (tmp_path / "out" / "fig3.png").exists()
+    (tmp_path / "out" / "fig3.png").unlink()
+    assert reproduce.main([*command, "precision=bf16"]) == 1, "precisions are not mixed in a figure"
+    record = next((tmp_path / "out" / "runs").iterdir())
+    record.write_text(json.dumps({k: v for k, v in json.loads(record.read_text()).items() if k != "history"}))
+    assert reproduce.main(command) == 1 and not (tmp_path / "out" / "fig3.png").exists()
 
 
 def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):
@@ -161,6 +190,7 @@ def test_published_numbers_are_those_of_the_experiments_headers():
         (["fig2", "seeds=0"], "seeds=0"),
         (["fig2", "scale=tiny"], "scale=tiny"),
         (["fig2", "jobs=x"], "jobs=x"),
+        (["linear", "threads=0"], "threads=0"),
     ],
 )
 def test_wrong_arguments(arguments, words):

@@ -135,18 +135,18 @@ class Analysis:
     def _modes_by_batch(self, modes: set[str]) -> None:
         """The same modes with batch norm as in training."""
         with evaluation.batch_statistics(self.model):
-            known = {mode: self._predict(mode) for mode in modes}
+            known = {mode: self._predict(mode, fold=False) for mode in modes}  # a batch with others in it is another
         for name, (mode, many) in MODES.items():
             if mode in known:
                 found = known[mode] if many else _first(known[mode])
                 self.results["modes"][f"{name}, batch norm by batch"] = metrics.summary(found)
 
-    def _predict(self, mode: str, batches=None) -> Predictions:
+    def _predict(self, mode: str, batches=None, fold: bool = True) -> Predictions:
         samples = 1 if mode == "deterministic" else self.samples
         layers = self.options.eval.layers if mode in ("zero_mean", "permuted") else "all"
         layers = layers if isinstance(layers, str) else list(layers)
         batches = self.batches() if batches is None else batches
-        return predict(self.model, batches, mode, samples, layers, self.options.seed, self.fold)
+        return predict(self.model, batches, mode, samples, layers, self.options.seed, self.fold if fold else None)
 
     def weight_samples(self) -> None:
         found = evaluation.weight_samples(self.model, self.batches(), self.options.eval.draws, self.options.seed)

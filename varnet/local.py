@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from varnet.noise import in_memory_order, perturb_, shifted, transformed
+from varnet.noise import forward_mode, in_memory_order, perturb_, shifted, transformed
 
 EPS = 1e-16  # added to the variance under the square root, as in the paper's runs
 
@@ -125,15 +125,11 @@ def _per_output(values: Tensor, conv: Convolution | None) -> Tensor:
 
 
 def _fusible(x: Tensor, conv: Convolution | None) -> bool:
-    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed() or _forward_mode():
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed() or forward_mode():
         return False
     if low_precision(x) is not None:
         return False
     return conv is None or (x.dim() == 4 and not isinstance(conv.padding, str))
-
-
-def _forward_mode() -> bool:
-    return torch.autograd.forward_ad._current_level >= 0
 
 
 class _Fused(torch.autograd.Function):
@@ -150,7 +146,8 @@ class _Fused(torch.autograd.Function):
         if mean is not None:
             out = product(x, mean, bias, conv)
         else:
-            out = torch.zeros_like(variance) if bias is None else _per_output(bias, conv).expand_as(variance).clone()
+            out = torch.zeros_like(variance)
+            out = out if bias is None else out.copy_(_per_output(bias, conv))
         ratio = perturb_(out, variance)
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(x, mean, root, bias, scale, ratio)
@@ -205,6 +202,8 @@ def _scale_backward(grad_root: Tensor, root: Tensor, scale: Tensor) -> Tensor:
     twice = 2 * scale.clamp_min(torch.finfo(scale.dtype).tiny)  # the numerator has the factor scale
     if scale.dim():
         return (grad_root * root).reshape(len(root), -1).sum(1) / twice
+    if grad_root.stride() != root.stride():  # of an input in another layout than the weights
+        return (grad_root * root).sum() / twice
     return torch.dot(_flat(grad_root), _flat(root)) / twice
 
 

@@ -6,7 +6,6 @@ torch.func, a machine without numba) takes torch.randn.
 """
 
 import functools
-import importlib.util
 from types import ModuleType
 
 import torch
@@ -18,16 +17,18 @@ SMALL = 4096  # values below which calling compiled code costs more than it save
 @functools.cache
 def _compiled() -> ModuleType | None:
     """varnet.philox, imported when it is first needed: numba takes half a second to load."""
-    if importlib.util.find_spec("numba") is None:
+    try:
+        from varnet import philox
+    except ImportError:  # no numba, or one that does not go with the NumPy that is installed
         return None
-    from varnet import philox
-
     return philox
 
 
 def compiled_for(x: Tensor) -> ModuleType | None:
-    """The compiled kernels, where they can draw noise for x."""
-    if x.numel() < SMALL or x.dtype != torch.float32 or x.device.type != "cpu" or torch.compiler.is_compiling():
+    """The compiled kernels, where they can draw noise for x. Nothing that records operations sees what they do."""
+    if torch.compiler.is_compiling() or torch.jit.is_tracing() or forward_mode():
+        return None
+    if x.numel() < SMALL or x.dtype != torch.float32 or x.device.type != "cpu":
         return None
     plain = type(x) in (Tensor, torch.nn.Parameter) and not transformed() and in_memory_order(x).is_contiguous()
     return _compiled() if plain else None
@@ -35,6 +36,10 @@ def compiled_for(x: Tensor) -> ModuleType | None:
 
 # True inside torch.func transforms. No public call tells; without this one the plain path is taken.
 transformed = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+
+
+def forward_mode() -> bool:
+    return torch.autograd.forward_ad._current_level >= 0
 
 
 def in_memory_order(x: Tensor) -> Tensor:
@@ -49,7 +54,7 @@ def values(x: Tensor):
 
 def new_key() -> int:
     """From torch's generator of the CPU."""
-    return torch.empty((), dtype=torch.int64).random_().item()
+    return torch.empty((), dtype=torch.int64, device="cpu").random_().item()
 
 
 def noise_like(x: Tensor) -> Tensor:

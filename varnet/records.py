@@ -4,13 +4,13 @@ Tables are built from run folders and records together, so that seeds run on oth
 """
 
 import json
-import re
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from varnet import run
-from varnet.config import identity, plain, without_nulls
+from varnet.config import ConfigError, identity, plain, without_nulls
 
 PRIVATE = ("out_dir", "data_dir", "resume")  # places on the machine of the run
 CURVES = (
@@ -38,7 +38,8 @@ def of_folder(folder: Path) -> dict:
 
 
 def history(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / run.HISTORY).read_text().splitlines()]
+    path = folder / run.HISTORY
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _curves(line: dict) -> dict:
@@ -52,10 +53,11 @@ def _short(value: float) -> float:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def file_name(experiment: str, record: dict) -> str:
-    precision = record["config"].get("precision", "fp32")
-    kind = "" if precision == "fp32" else f"-{precision}"
-    return f"{experiment.replace('/', '_')}{kind}-seed{record['metrics']['seed']}.json"
+def file_name(record: dict) -> str:
+    """By the run's own name: experiments that are the same run have one record."""
+    config = record["config"]
+    kind = "" if config["precision"] == "fp32" else f"-{config['precision']}"
+    return f"{config['name'].replace('/', '_')}{kind}-seed{record['metrics']['seed']}.json"
 
 
 def as_json(record: dict) -> str:
@@ -68,12 +70,19 @@ def as_json(record: dict) -> str:
     return f'{text[:-2]},\n "history": [\n  {lines}\n ]\n}}\n'
 
 
-def read(folder: Path, experiment: str, config) -> list[dict]:
-    """Records of an experiment whose configuration, but for seed and precision, is the given one of today."""
-    pattern = re.compile(rf"{re.escape(experiment.replace('/', '_'))}(-bf16|-fp16)?-seed\d+\.json")
-    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if pattern.fullmatch(path.name)]
-    return [record for record in found if _kind(OmegaConf.create(record["config"])) == _kind(config)]
+def read(folder: Path) -> list[dict]:
+    """All records of a folder."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            record = {"history": [], **json.loads(path.read_text())}
+            file_name(record), kind(OmegaConf.create(record["config"]))  # have what is asked of them later
+            found.append(record)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OmegaConfBaseException) as error:
+            raise ConfigError(f"{path} is not a record of a run: restore it, or delete it") from error
+    return found
 
 
-def _kind(config) -> dict:
+def kind(config: DictConfig) -> dict:
+    """What records of one row have in common: the configuration but for seed and precision."""
     return {key: value for key, value in identity(config).items() if key not in ("seed", "precision")}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hydra import compose, initialize_config_dir
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from varnet import fig7, figures, records, run, tables
 from varnet.beyond import linear_models, reinforcement_learning
@@ -79,7 +79,8 @@ class Library:
         recorded: Path | None = None,
     ):  # fmt: skip
         self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
-        self.recorded = recorded
+        known = records.read(recorded) if recorded else []
+        self.recorded = [(records.kind(OmegaConf.create(record["config"])), record) for record in known]
         self.data_dir = self.option("data_dir", None)
 
     def option(self, key: str, default: str | None) -> str | None:
@@ -112,7 +113,8 @@ class Library:
             for folder in self.all_finished(name)
             if (metrics := run.finished(folder))
         }
-        for record in records.read(self.recorded, name, config) if self.recorded else []:
+        wanted = records.kind(config)
+        for record in [record for kind, record in self.recorded if kind == wanted]:
             found.setdefault((record["config"]["precision"], record["metrics"]["seed"]), record)
         return [{"precision": precision, **record} for (precision, _seed), record in sorted(found.items(), key=str)]
 
@@ -122,15 +124,16 @@ class Library:
     def records(self, target: str) -> dict[str, dict]:
         """What a number needs beside it: configuration, metrics and curves of every run in a table, by file name."""
         names = [name_at(e, scale) for scale in tables.SCALES for e in TARGETS[target].experiments]
-        found = [(name, records.of_folder(folder)) for name in names for folder in self.all_finished(name)]
-        return {records.file_name(name, record): record for name, record in found}
+        found = [records.of_folder(folder) for name in names for folder in self.all_finished(name)]
+        return {records.file_name(record): record for record in found}
 
     def histories(self, experiment: str) -> list[tuple[list[dict], dict]]:
-        """(lines by epoch, metrics) of each run at this scale."""
-        return [
-            (found["history"] if "history" in found else records.history(found["folder"]), found["metrics"])
-            for found in self.runs(name_at(experiment, self.scale))
-        ]
+        """(lines by epoch, metrics) of each run at this scale and precision."""
+        name = name_at(experiment, self.scale)
+        own = Job(name, 0, self.overrides).config().precision
+        runs = [found for found in self.runs(name) if found["precision"] == own]
+        lines = [records.history(found["folder"]) if "folder" in found else found["history"] for found in runs]
+        return [(history, found["metrics"]) for history, found in zip(lines, runs, strict=True) if history]
 
     def opened(self, experiment: str, seeds: int | None = None) -> list[run.Finished]:
         return [run.open_finished(folder, self.data_dir) for folder in self.finished(experiment, seeds)]
@@ -208,5 +211,5 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
 
 def _there(library: Library, target: Target, experiment: str) -> bool:
     if target.from_history:
-        return bool(library.runs(name_at(experiment, library.scale)))
+        return bool(library.histories(experiment))
     return bool(library.finished(experiment, library.seeds_for(target)))
