@@ -63,10 +63,9 @@ def noise_like(x: Tensor) -> Tensor:
         out = torch.empty_like(x, requires_grad=False)
         philox.fill(values(out), philox.key(new_key()))
         return out
-    if x.dim() == 4 and x.stride(1) == 1 and x.shape[1] > 1:
-        n, c, h, w = x.shape
-        return torch.randn(n, h, w, c, dtype=x.dtype, device=x.device).permute(0, 3, 1, 2)
-    return torch.randn(x.shape, dtype=x.dtype, device=x.device)
+    ordered = in_memory_order(x)
+    noise = torch.randn(ordered.shape, dtype=x.dtype, device=x.device)
+    return noise if ordered is x else noise.permute(0, 3, 1, 2)
 
 
 def shifted(mean: Tensor | None, variance: Tensor) -> Tensor:
