@@ -112,34 +112,31 @@ class Analysis:
 
     def modes(self) -> None:
         """Every mode; those that change nothing in this model are left out."""
-        found = list(layers_of(self.model).values())
-        skipped = set() if evaluation.is_stochastic(self.model) else {"sample"}
-        skipped |= set() if found else {"zero_mean", "permuted"}
-        skipped |= {"zero_mean"} if found and all(layer.param.zero_mean for layer in found) else set()
-        diagrams, known = {}, {}
-        for name, (mode, many) in MODES.items():
-            if mode in skipped:
-                continue
-            if mode not in known:
-                known[mode] = self._predict(mode)
-            found_here = known[mode] if many else _first(known[mode])
-            self.results["modes"][name] = metrics.summary(found_here)
-            if mode in ("deterministic", "sample"):
-                diagrams[name.replace("K", str(self.samples))] = metrics.reliability(found_here.log_probs, found_here.y)
+        known = {mode: self._predict(mode) for mode in self._modes_that_differ()}
+        shown = _by_name(known)
+        self.results["modes"] = {name: metrics.summary(found) for name, found in shown.items()}
         if self.options.eval.batch_statistics:
-            self._modes_by_batch(set(known))
+            with evaluation.batch_statistics(self.model):  # not folded: a batch with others in it is another
+                by_batch = _by_name({mode: self._predict(mode, fold=False) for mode in known})
+            for name, found in by_batch.items():
+                self.results["modes"][f"{name}, batch norm by batch"] = metrics.summary(found)
         self.sampled = known.get("sample", known["deterministic"])
+        diagrams = {
+            name.replace("K", str(self.samples)): metrics.reliability(found.log_probs, found.y)
+            for name, found in shown.items()
+            if MODES[name][0] in ("deterministic", "sample")
+        }
         self.results["reliability"] = diagrams
         self.figures["reliability"] = plots.reliability(diagrams, self.title)
 
-    def _modes_by_batch(self, modes: set[str]) -> None:
-        """The same modes with batch norm as in training."""
-        with evaluation.batch_statistics(self.model):
-            known = {mode: self._predict(mode, fold=False) for mode in modes}  # a batch with others in it is another
-        for name, (mode, many) in MODES.items():
-            if mode in known:
-                found = known[mode] if many else _first(known[mode])
-                self.results["modes"][f"{name}, batch norm by batch"] = metrics.summary(found)
+    def _modes_that_differ(self) -> list[str]:
+        found = list(layers_of(self.model).values())
+        modes = ["deterministic"]
+        if evaluation.is_stochastic(self.model):
+            modes.append("sample")
+        if not all(layer.param.zero_mean for layer in found):
+            modes.append("zero_mean")
+        return [*modes, "permuted"] if found else modes
 
     def _predict(self, mode: str, batches=None, fold: bool = True) -> Predictions:
         samples = 1 if mode == "deterministic" else self.samples
@@ -191,6 +188,11 @@ class Analysis:
             f"{name} (outliers)": metrics.entropy(outside.log_probs).numpy(),
         }
         self.figures["ood"] = plots.histograms(entropies, "predictive entropy, nats", self.title)
+
+
+def _by_name(known: dict[str, Predictions]) -> dict[str, Predictions]:
+    """What was predicted in each mode, under the names that results have: one sample, and all K."""
+    return {name: known[mode] if many else _first(known[mode]) for name, (mode, many) in MODES.items() if mode in known}
 
 
 def _first(found: Predictions) -> Predictions:
