@@ -625,6 +625,22 @@ def test_clipping_of_the_derived_log_alpha():
     Linear(3, 2, param="additive", clip=(-4, 4), log_sigma=-3.0)
 
 
+def test_kl_brings_back_a_derived_log_alpha_below_the_clip():
+    layer = Linear(3, 2, param="additive", log_sigma=-40.0)
+    layer.mu.data.fill_(0.2)
+    assert (layer.posterior().log_alpha == -20).all()
+    layer.kl().backward()
+    torch.testing.assert_close(layer.log_sigma2.grad, torch.full((2, 3), -0.5), atol=1e-4, rtol=0)  # as without a clip
+    layer.log_sigma2.data.fill_(-math.inf)  # a removed weight
+    layer.zero_grad()
+    layer.kl().backward()
+    assert (layer.log_sigma2.grad == 0).all()
+    layer.log_sigma2.data.fill_(30.0)
+    layer.zero_grad()
+    layer.kl().backward()
+    assert (layer.log_sigma2.grad == 0).all()
+
+
 def test_alpha_that_underflows_has_a_finite_gradient():
     options = {"clip": None, "log_alpha": -110.0}
     for layer, x in (

@@ -191,7 +191,13 @@ class Additive(Parameterization):
         return q.log_sigma2.exp()
 
     def log_alpha_of(self, q) -> Tensor:
-        return self.clipped(q.log_sigma2 - log_square(q.mu))
+        """Below the clip its gradient passes: the clip is not in the samples, and a weight that began next to 0 and
+        grew, its sigma still tiny, would never be brought back by the KL."""
+        free = q.log_sigma2 - log_square(q.mu)
+        if self.clip is None:
+            return free
+        below = (free.detach() < self.clip[0]) & free.detach().isfinite()
+        return self.clipped(free) + torch.where(below, free - free.detach(), 0.0)
 
     def erase(self, q, chosen: Tensor) -> None:
         super().erase(q, chosen)
