@@ -67,10 +67,11 @@ def run_on(where: torch.device, cfg: DictConfig, folder: Path) -> dict:
         if trainer.rank > 0:
             return trainer.fit()
         trainer.logger = stack.enter_context(Logger(folder, trainer.epoch, trainer.step))
-        return finish(trainer, trainer.fit())
+        provenance = runs.provenance(cfg)  # now: the checkout may change while the run goes on
+        return finish(trainer, trainer.fit(), provenance)
 
 
-def finish(trainer: Trainer, last: dict) -> dict:
+def finish(trainer: Trainer, last: dict, provenance: dict) -> dict:
     """The final numbers, on disk and in TensorBoard."""
     metrics = {
         **{key: last[key] for key in last if key.startswith(("acc_", "nll_", "sparsity", "compression"))},
@@ -80,7 +81,7 @@ def finish(trainer: Trainer, last: dict) -> dict:
         "epochs": trainer.epoch,
         "samples": trainer.cfg.eval.samples,
         "seconds": sum(row["seconds"] for row in trainer.logger.history),
-        **runs.provenance(trainer.cfg),
+        **provenance,
     }
     trainer.logger.hyperparameters(plain(trainer.cfg), metrics)
     checkpoint.write_atomically(trainer.folder / runs.METRICS, (json.dumps(metrics, indent=2) + "\n").encode())

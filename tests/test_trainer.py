@@ -107,6 +107,19 @@ def test_a_damaged_metrics_file_is_made_anew(tmp_path):
     assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in metrics.items() if k != "seconds"}
 
 
+def test_the_commit_is_that_of_the_start(tmp_path, monkeypatch):
+    checkout = {"commit": "old"}
+    monkeypatch.setattr("varnet.run.commit", lambda: checkout["commit"])
+    fit = trainer.Trainer.fit
+
+    def pulled_meanwhile(self):
+        checkout["commit"] = "new"
+        return fit(self)
+
+    monkeypatch.setattr(trainer.Trainer, "fit", pulled_meanwhile)
+    assert run(small(tmp_path))["commit"] == "old"
+
+
 def test_evaluation_every_few_epochs_and_always_at_the_end(tmp_path):
     cfg = small(tmp_path, "schedule.epochs=5", "eval.every=2")
     run(cfg)

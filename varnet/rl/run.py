@@ -75,11 +75,12 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
             if checkpoint.exists(folder):
                 trainer.load_state_dict(checkpoint.load(folder, put_aside=True))
                 print(f"{folder}: going on after episode {trainer.episode}", flush=True)
+            provenance = runs.provenance(cfg)  # now: the checkout may change while the run goes on
             trainer.fit()
-            return finish(trainer)
+            return finish(trainer, provenance)
 
 
-def finish(trainer: Trainer) -> dict:
+def finish(trainer: Trainer, provenance: dict) -> dict:
     """The final numbers, on disk."""
     cfg = trainer.cfg
     scores = [row["score"] for row in trainer.history]
@@ -92,7 +93,7 @@ def finish(trainer: Trainer) -> dict:
         "episodes": trainer.episode,
         "steps": trainer.history[-1]["steps"],
         "seconds": trainer.seconds,
-        **runs.provenance(cfg),
+        **provenance,
     }
     metrics["versions"]["gymnasium"] = version("gymnasium")
     checkpoint.write_atomically(trainer.folder / runs.METRICS, (json.dumps(metrics, indent=2) + "\n").encode())
