@@ -300,7 +300,7 @@ def test_figures_from_a_real_run(tmp_path):
     run(cfg)
     opened = open_finished(Path(folder_of(cfg)))
     for figure, numbers in (
-        figures.weight_samples(opened, draws=3, averages=2, samples=2),
+        figures.weight_samples(opened, averages=2, samples=3),
         figures.pruning(opened, samples=2),
         figures.class_densities(opened),
     ):

@@ -160,15 +160,13 @@ def transition(history: list[dict]) -> dict:
     }
 
 
-def weight_samples(run: Finished, draws: int = 200, averages: int = 20, samples: int = 200) -> Drawn:
-    """Figure 4: accuracy of single draws of the weights, and of averages over many samples."""
+def weight_samples(run: Finished, averages: int = 3, samples: int = 200) -> Drawn:
+    """Figure 4: accuracy of single draws of the weights, and of averages of many of them."""
     batches = _test_batches(run.data)
-    single = evaluation.weight_samples(run.model, batches, draws).accuracy.numpy()
-    many = []
-    for seed in range(averages):
-        found = evaluation.predict(run.model, batches, "sample", samples, seed=seed)
-        many.append(metrics.accuracy(found.log_probs, found.y))
-    values = {f"{draws} draws of the weights": single, f"{averages} averages of {samples} samples": np.array(many)}
+    found = [evaluation.weight_samples(run.model, batches, samples, seed) for seed in range(averages)]
+    single = np.concatenate([f.accuracy.numpy() for f in found])
+    many = np.array([metrics.accuracy(f.average.log_probs, f.average.y) for f in found])
+    values = {f"{len(single)} draws of the weights": single, f"{averages} averages of {samples} draws": many}
     figure = plots.histograms(values, "test accuracy, %", f"{run.cfg.name}, seed {run.cfg.seed}", bins=60)
     summary = {k: {"mean": float(v.mean()), "std": float(v.std(ddof=1)), "n": len(v)} for k, v in values.items()}
     return figure, summary
