@@ -169,6 +169,40 @@ def test_student_equals_its_integral():
     assert_mean(prior.student(mean * full, variance * full, nu), expected)
 
 
+@pytest.mark.parametrize("log_alpha", [-6.0, -0.5, 0.5, 4.0, 9.0])
+def test_student_by_steins_identity_has_the_slope_of_its_limit_and_little_noise(log_alpha):
+    """As nu -> 0 the KL is the log-uniform one, a function of alpha whose slope is known."""
+    mean = torch.full((400_000,), 0.3, dtype=torch.double, requires_grad=True)
+    log_variance = torch.full_like(mean, log_alpha + 2 * math.log(0.3)).requires_grad_()
+    value = prior.student(mean, log_variance.exp(), gradient="stein")
+    by_mean, by_log_variance = torch.autograd.grad(value.sum(), (mean, log_variance))
+    slope = float(prior._slope(np.array(log_alpha)))
+    assert_mean(value.detach(), prior.loguniform(torch.tensor(log_alpha, dtype=torch.double), "exact"))
+    assert_mean(by_log_variance, slope)
+    assert_mean(0.3 * by_mean, -2 * slope)
+    assert by_log_variance.std() < 1
+
+
+def test_slopes_by_steins_identity_for_a_large_nu():
+    nu, mean, log_variance = 0.5, 0.3, math.log(0.2)
+
+    def integral(mean, log_variance):
+        def integrand(eps):
+            w = mean + math.exp(log_variance / 2) * eps
+            return 0.5 * (nu + 1) * math.log(nu + w * w) * math.exp(-eps * eps / 2) / math.sqrt(2 * math.pi)
+
+        return scipy.integrate.quad(integrand, -12, 12, epsabs=1e-12)[0] - 0.5 * log_variance
+
+    h = 1e-4
+    expected_mean = (integral(mean + h, log_variance) - integral(mean - h, log_variance)) / (2 * h)
+    expected_log = (integral(mean, log_variance + h) - integral(mean, log_variance - h)) / (2 * h)
+    means = torch.full((400_000,), mean, dtype=torch.double, requires_grad=True)
+    logs = torch.full_like(means, log_variance).requires_grad_()
+    found = torch.autograd.grad(prior.student(means, logs.exp(), nu, "stein").sum(), (means, logs))
+    assert_mean(found[0], expected_mean)
+    assert_mean(found[1], expected_log)
+
+
 def kl_samples(layer: Linear, n: int = 400) -> torch.Tensor:
     return torch.stack([layer.kl() for _ in range(n)])
 
@@ -214,10 +248,19 @@ def test_zero_mean_with_other_priors():
 
 
 @pytest.mark.parametrize("param", GAUSSIAN_PARAMS)
-@pytest.mark.parametrize("name", ["loguniform", "student", "ard", "gaussian"])
-def test_every_prior_with_every_parameterization_has_a_finite_gradient(param, name):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"prior": "loguniform"},
+        {"prior": "student"},
+        {"prior": "student", "gradient": "stein"},
+        {"prior": "ard"},
+        {"prior": "gaussian"},
+    ],
+)
+def test_every_prior_with_every_parameterization_has_a_finite_gradient(param, options):
     for log_alpha in (-20.0, -5.0, 20.0):
-        layer = Linear(6, 4, param=param, prior=name, log_alpha=log_alpha)
+        layer = Linear(6, 4, param=param, log_alpha=log_alpha, **options)
         with torch.no_grad():
             first = next(p for p in layer.parameters() if p.shape == (4, 6))
             first[0, 0] = 0.0
@@ -234,9 +277,11 @@ def test_mc_and_student_survive_a_draw_at_the_singularity(monkeypatch):
     value.sum().backward()
     assert torch.isfinite(value).all() and torch.isfinite(log_alpha.grad).all()
     mean = torch.ones(3, requires_grad=True)
-    value = prior.student(mean, torch.ones(3))
-    value.sum().backward()
-    assert torch.isfinite(value).all() and torch.isfinite(mean.grad).all()
+    for gradient in ("sample", "stein"):
+        mean.grad = None
+        value = prior.student(mean, torch.ones(3), gradient=gradient)
+        value.sum().backward()
+        assert torch.isfinite(value).all() and torch.isfinite(mean.grad).all()
 
 
 def test_learned_scale_finds_the_second_moment():
@@ -265,6 +310,7 @@ def test_no_prior_no_kl():
         ({"prior": "gaussian", "learn_scale": "no"}, "learn_scale='no' is not known"),
         ({"prior": Prior("ard"), "nu": 1.0}, "nu: give options with a name such as prior='ard', not with an object"),
         ({"prior": "student", "nu": -1.0}, "nu=-1.0 must be above 0"),
+        ({"prior": "student", "gradient": "own"}, "gradient='own' is not known; choose one of: sample, stein"),
         ({"prior": "gaussian", "param": "zero_mean", "noise": "bernoulli"}, "prior=gaussian has no KL for noise=bern"),
         ({"prior": "student", "param": "zero_mean", "noise": "uniform"}, "prior=student has no KL for noise=uniform"),
     ],

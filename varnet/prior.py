@@ -61,13 +61,35 @@ def loguniform_exact(log_alpha: Tensor) -> Tensor:
     return a + t * (b + t * (c + t * d)) + _half_softplus_minus(log_alpha)
 
 
-def student(mean: Tensor, variance: Tensor, nu: float = 1e-16) -> Tensor:
+def student(mean: Tensor, variance: Tensor, nu: float = 1e-16, gradient: str = "sample") -> Tensor:
     """KL to Student's t with nu degrees of freedom, without its normaliser; one noise sample per weight. Eq. (10)
 
-    As in the paper, the gradient is that of the sample: unbiased, but with a variance of the order of nu^-1/2.
+    Its gradient, unbiased either way, is that of the sample, as in the paper, with a variance of the order of nu^-1/2,
+    or comes from Stein's identity, with a small one: see _slopes.
     """
-    draw = mean + _safe_sqrt(variance) * torch.randn_like(variance)
-    return 0.5 * (nu + 1) * (nu + draw.square()).log() - 0.5 * _safe_log(variance) + C
+    std, log_variance = _safe_sqrt(variance), _safe_log(variance)
+    eps = torch.randn_like(variance)
+    value = 0.5 * (nu + 1) * (nu + (mean + std * eps).square()).log()
+    if gradient == "stein":
+        by_mean, by_log_variance = _slopes(mean.detach(), variance.detach(), std.detach(), eps, value.detach(), nu)
+        moved = by_log_variance * (log_variance - log_variance.detach())
+        value = value.detach() + by_mean * (mean - mean.detach()) + moved
+    return value - 0.5 * log_variance + C
+
+
+def _slopes(
+    mean: Tensor, variance: Tensor, std: Tensor, eps: Tensor, value: Tensor, nu: float
+) -> tuple[Tensor, Tensor]:
+    """Unbiased slopes of E f(mean + std eps), f(w) = (nu + 1)/2 log(nu + w^2), by the mean and by the log variance.
+
+    E eps (f - b) / std and E (eps^2 - 1)(f - b) / 2, plus the slopes of E b, for any b that these are known of. Where
+    the noise is larger than the mean, b = (nu + 1) log|std eps|, all of f but what the mean does to it: its slopes are
+    0 and (nu + 1)/2. Elsewhere b is a constant.
+    """
+    noisy = variance > mean.square()
+    constant = 0.5 * (nu + 1) * (nu + mean.square() + variance).log()
+    rest = value - torch.where(noisy, (nu + 1) * _log_abs(std * eps), constant)
+    return eps * rest / std, 0.5 * ((eps.square() - 1) * rest + (nu + 1) * noisy)
 
 
 def ard(log_alpha: Tensor) -> Tensor:
@@ -91,12 +113,14 @@ class Prior:
     name: str = "loguniform"
     estimator: str = "approx"  # loguniform: approx (the paper's), exact, mc
     nu: float = 1e-16  # student: degrees of freedom
+    gradient: str = "sample"  # student: sample (the paper's), stein
     scale: float = 1.0  # gaussian: standard deviation, or where it starts
     learn_scale: bool = False  # gaussian: learn one scale per layer (empirical Bayes), called log_scale in the layer
 
     def __post_init__(self):
         choice("prior", self.name, PRIORS)
         choice("estimator", self.estimator, ESTIMATORS)
+        choice("gradient", self.gradient, ("sample", "stein"))
         choice("learn_scale", self.learn_scale, (True, False))
         for key in ("nu", "scale"):
             if number(key, getattr(self, key)) <= 0:
@@ -131,7 +155,7 @@ class Prior:
         if self.name == "ard":
             return ard(param.log_alpha_of(q))
         if self.name == "student":
-            return student(param.mean(q), param.variance(q), self.nu)
+            return student(param.mean(q), param.variance(q), self.nu, self.gradient)
         return gaussian(param.mean(q), param.variance(q), q.log_scale.exp() if self.learn_scale else self.scale)
 
 

@@ -76,7 +76,7 @@ def _with_key(message: str) -> str:
     """`width=-1 ...` -> `model.width=-1 ...`"""
     keys = {"width": "model", "sizes": "model", "activation": "model", "batch_norm": "model", "layers": "param"}
     keys |= dict.fromkeys(("log_alpha", "log_sigma", "clip", "learn", "noise", "threshold"), "param")
-    keys |= dict.fromkeys(("estimator", "nu", "scale", "learn_scale"), "prior")
+    keys |= dict.fromkeys(("estimator", "nu", "gradient", "scale", "learn_scale"), "prior")
     key = message.replace(":", "=").split("=")[0]
     return f"{keys[key]}.{message}" if key in keys else message
 
