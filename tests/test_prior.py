@@ -169,12 +169,13 @@ def test_student_equals_its_integral():
     assert_mean(prior.student(mean * full, variance * full, nu), expected)
 
 
+@pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("log_alpha", [-6.0, -0.5, 0.5, 4.0, 9.0])
-def test_student_by_steins_identity_has_the_slope_of_its_limit_and_little_noise(log_alpha):
+def test_student_by_steins_identity_has_the_slope_of_its_limit_and_little_noise(log_alpha, tied):
     """As nu -> 0 the KL is the log-uniform one, a function of alpha whose slope is known."""
     mean = torch.full((400_000,), 0.3, dtype=torch.double, requires_grad=True)
     log_variance = torch.full_like(mean, log_alpha + 2 * math.log(0.3)).requires_grad_()
-    value = prior.student(mean, log_variance.exp(), gradient="stein")
+    value = prior.student(mean, log_variance.exp(), gradient="stein", tied=tied)
     by_mean, by_log_variance = torch.autograd.grad(value.sum(), (mean, log_variance))
     slope = float(prior._slope(np.array(log_alpha)))
     assert_mean(value.detach(), prior.loguniform(torch.tensor(log_alpha, dtype=torch.double), "exact"))
@@ -183,7 +184,16 @@ def test_student_by_steins_identity_has_the_slope_of_its_limit_and_little_noise(
     assert by_log_variance.std() < 1
 
 
-def test_slopes_by_steins_identity_for_a_large_nu():
+@pytest.mark.parametrize("param", ["layer", "neuron", "weight"])
+def test_students_kl_does_not_move_means_that_carry_their_noise(param):
+    layer = Linear(20, 30, param=param, prior="student", gradient="stein", log_alpha=3.0)
+    layer.kl().backward()
+    assert (layer.mu.grad * layer.mu).abs().max() < 1e-3  # of the order of nu / w^2
+    assert layer.log_alpha.grad.abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_slopes_by_steins_identity_for_a_large_nu(tied):
     nu, mean, log_variance = 0.5, 0.3, math.log(0.2)
 
     def integral(mean, log_variance):
@@ -198,7 +208,7 @@ def test_slopes_by_steins_identity_for_a_large_nu():
     expected_log = (integral(mean, log_variance + h) - integral(mean, log_variance - h)) / (2 * h)
     means = torch.full((400_000,), mean, dtype=torch.double, requires_grad=True)
     logs = torch.full_like(means, log_variance).requires_grad_()
-    found = torch.autograd.grad(prior.student(means, logs.exp(), nu, "stein").sum(), (means, logs))
+    found = torch.autograd.grad(prior.student(means, logs.exp(), nu, "stein", tied).sum(), (means, logs))
     assert_mean(found[0], expected_mean)
     assert_mean(found[1], expected_log)
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from varnet.checks import choice, number
-from varnet.param import Parameterization
+from varnet.param import Multiplicative, Parameterization
 
 EULER = 0.5772156649015329
 C = (EULER + math.log(2)) / 2  # -E log|eps|, so that KL -> 0 as alpha -> infinity
@@ -61,35 +61,44 @@ def loguniform_exact(log_alpha: Tensor) -> Tensor:
     return a + t * (b + t * (c + t * d)) + _half_softplus_minus(log_alpha)
 
 
-def student(mean: Tensor, variance: Tensor, nu: float = 1e-16, gradient: str = "sample") -> Tensor:
+def student(mean: Tensor, variance: Tensor, nu: float = 1e-16, gradient: str = "sample", tied: bool = False) -> Tensor:
     """KL to Student's t with nu degrees of freedom, without its normaliser; one noise sample per weight. Eq. (10)
 
     Its gradient, unbiased either way, is that of the sample, as in the paper, with a variance of the order of nu^-1/2,
-    or comes from Stein's identity, with a small one: see _slopes.
+    or comes from Stein's identity, with a small one: see _slopes. `tied`: the variance is alpha mean^2, alpha learned.
     """
     std, log_variance = _safe_sqrt(variance), _safe_log(variance)
     eps = torch.randn_like(variance)
     value = 0.5 * (nu + 1) * (nu + (mean + std * eps).square()).log()
     if gradient == "stein":
-        by_mean, by_log_variance = _slopes(mean.detach(), variance.detach(), std.detach(), eps, value.detach(), nu)
+        with torch.no_grad():
+            by_mean, by_log_variance = _slopes(mean, variance, std, eps, value, nu, tied)
         moved = by_log_variance * (log_variance - log_variance.detach())
         value = value.detach() + by_mean * (mean - mean.detach()) + moved
     return value - 0.5 * log_variance + C
 
 
 def _slopes(
-    mean: Tensor, variance: Tensor, std: Tensor, eps: Tensor, value: Tensor, nu: float
+    mean: Tensor, variance: Tensor, std: Tensor, eps: Tensor, value: Tensor, nu: float, tied: bool
 ) -> tuple[Tensor, Tensor]:
     """Unbiased slopes of E f(mean + std eps), f(w) = (nu + 1)/2 log(nu + w^2), by the mean and by the log variance.
 
     E eps (f - b) / std and E (eps^2 - 1)(f - b) / 2, plus the slopes of E b, for any b that these are known of. Where
     the noise is larger than the mean, b = (nu + 1) log|std eps|, all of f but what the mean does to it: its slopes are
     0 and (nu + 1)/2. Elsewhere b is a constant.
+
+    Where mean and noise are scaled together, the gradient of the sample has next to no noise: w f'(w) -> 1 as nu -> 0.
+    If they are tied, the slope by the mean is what makes the two add up to that, and the KL leaves the mean in peace.
     """
     noisy = variance > mean.square()
     constant = 0.5 * (nu + 1) * (nu + mean.square() + variance).log()
     rest = value - torch.where(noisy, (nu + 1) * _log_abs(std * eps), constant)
-    return eps * rest / std, 0.5 * ((eps.square() - 1) * rest + (nu + 1) * noisy)
+    by_log_variance = 0.5 * ((eps.square() - 1) * rest + (nu + 1) * noisy)
+    if not tied:
+        return eps * rest / std, by_log_variance
+    square = (mean + std * eps).square()
+    together = (nu + 1) * square / (nu + square)
+    return torch.where(mean == 0, 0.0, (together - 2 * by_log_variance) / mean), by_log_variance
 
 
 def ard(log_alpha: Tensor) -> Tensor:
@@ -155,7 +164,8 @@ class Prior:
         if self.name == "ard":
             return ard(param.log_alpha_of(q))
         if self.name == "student":
-            return student(param.mean(q), param.variance(q), self.nu, self.gradient)
+            tied = isinstance(param, Multiplicative)
+            return student(param.mean(q), param.variance(q), self.nu, self.gradient, tied)
         return gaussian(param.mean(q), param.variance(q), q.log_scale.exp() if self.learn_scale else self.scale)
 
 
