@@ -111,7 +111,7 @@ def student_kl(log_alpha: torch.Tensor, nu: float, points: int = 200_001) -> tor
 
 def phase_transition(runs: dict[str, list[tuple[list[dict], dict]]]) -> Drawn:
     """Figures 3 and 8: label -> (history, metrics) of each seed. Mean over seeds, with a band if there are several."""
-    figure, axes = _panels(2 * len(runs), width=4.4, height=2.8, columns=len(runs), sharex="col")
+    figure, axes = _panels(2 * len(runs), width=4.4, height=2.8, columns=len(runs), sharex="col", sharey="row")
     numbers = {}
     for i, (label, found) in enumerate(runs.items()):
         top, bottom = axes[i], axes[len(runs) + i]
@@ -121,6 +121,7 @@ def phase_transition(runs: dict[str, list[tuple[list[dict], dict]]]) -> Drawn:
             _band(bottom, found, lambda row, layer=layer: row["log_alpha"][layer]["mean"], layer)
         top.set(title=f"{label} (n = {len(found)})", ylim=(0, 101))
         bottom.set_xlabel("epoch")
+        bottom.xaxis.get_major_locator().set_params(integer=True)
         numbers[label] = transition(found[0][0])
         for axis in (top, bottom):
             axis.grid(alpha=0.25)

@@ -42,6 +42,7 @@ def phase_transition(history: list[dict], samples: int, title: str, classes: int
         axis.grid(alpha=0.25)
         axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     axes[-1].set_xlabel("epoch")
+    axes[-1].xaxis.get_major_locator().set_params(integer=True)
     return figure
 
 
