@@ -6,7 +6,8 @@ RUN is a run's folder, best one trained with param=additive or param=weight. Wei
 threshold are removed, then the units that they leave idle. Prints layers, size on disk, speed against the dense network
 (ratios within this run) and test accuracy; writes compact.pt (varnet.packed.load), compact.onnx and compact.json.
 
-threshold=3     of log alpha; null: remove only weights that are exactly 0
+threshold=3     of log alpha; weights from the run's own param.threshold on are 0 in any case; null: remove only those
+                that are 0 already
 out=null        folder of the files; null: the run's folder
 data_dir=null   folder of the datasets; null: the run's own
 threads=1       CPU threads
@@ -60,18 +61,20 @@ def compressed(run, options: DictConfig, folder: Path) -> tuple:
     from varnet.packed import save
 
     net = compact(run.model, options.threshold)
+    limits = [limit for limit in (options.threshold, run.cfg.param.get("threshold")) if limit is not None]
+    folder.mkdir(parents=True, exist_ok=True)
     batches = run.data.loader("test", min(CPU_ROWS, len(run.data.test_y)))
     found = {key: predict(model, batches, "deterministic") for key, model in (("before", run.model), ("after", net))}
     report = net.report
     results = {
-        "threshold": options.threshold, "compression": report.compression, "layers": [asdict(r) for r in report.rows],
-        "original_bytes": report.original_bytes, "compact_bytes": report.compact_bytes,
+        "threshold": min(limits, default=None), "compression": report.compression,
+        "layers": [asdict(r) for r in report.rows], "original_bytes": report.original_bytes,
+        "compact_bytes": report.compact_bytes,
         "accuracy": {key: metrics.accuracy(p.log_probs, p.y) for key, p in found.items()},
         "test_objects": len(run.data.test_y),
         "speed": None if not options.repeats else
         speed(deterministic(run.model, options.threshold), net, run.data.in_shape, options.repeats),
     }  # fmt: skip
-    folder.mkdir(parents=True, exist_ok=True)
     save(net, folder / "compact.pt")
     results["onnx"] = onnx(net, folder / "compact.onnx", next(iter(batches))[0])
     write_atomically(folder / "compact.json", (json.dumps(results, indent=2) + "\n").encode())

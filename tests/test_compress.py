@@ -190,11 +190,19 @@ def test_a_layer_keeps_one_unit_when_all_could_go():
 def test_layers_whose_units_do_not_keep_to_themselves_are_left_alone():
     grouped = nn.Sequential(nn.Conv2d(2, 4, 1, groups=2), nn.ReLU(), nn.Conv2d(4, 2, 1))
     averaged = nn.Sequential(nn.Conv2d(1, 3, 1), nn.AvgPool2d(3, padding=1), nn.Conv2d(3, 2, 1))
+    divided = nn.Sequential(nn.Conv2d(1, 3, 1), nn.AvgPool2d(2, divisor_override=3), nn.Conv2d(3, 2, 1))
     softmax = nn.Sequential(nn.Linear(2, 3), nn.Softmax(1), nn.Linear(3, 2))
+    in_time = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 2))
+    pooled = nn.Sequential(nn.Linear(4, 6), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(6, 2))
+    image = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Conv2d(2, 2, 1))
     for net, x in (
         (grouped, torch.randn(2, 2, 4, 4)),
         (averaged, torch.randn(2, 1, 5, 5)),
+        (divided, torch.randn(2, 1, 4, 4)),
         (softmax, torch.randn(4, 2)),
+        (in_time, torch.randn(5, 4, 2)),
+        (pooled, torch.randn(5, 1, 4, 4)),
+        (image, torch.randn(5, 2, 4, 4)),
     ):
         with torch.no_grad():
             net[0].weight[1] = 0
@@ -202,6 +210,28 @@ def test_layers_whose_units_do_not_keep_to_themselves_are_left_alone():
             small = compact(net)
             same(small(x), net(x))
         assert shapes(small) == before
+
+
+def test_activations_in_place_and_layers_used_twice():
+    relu, twice = nn.ReLU(inplace=True), nn.Linear(8, 8)
+    net = nn.Sequential(nn.Linear(6, 8), relu, twice, relu, twice, nn.LeakyReLU(inplace=True), nn.Linear(8, 3))
+    x = torch.randn(5, 6)
+    with torch.no_grad():
+        twice.weight[2] = 0
+        expected = net(x)
+        same(compact(net)(x), expected)
+        same(net(x), expected)
+
+
+def test_a_weight_that_the_model_takes_as_zero_stays_zero():
+    model = variational(nn.Sequential(nn.Linear(20, 5)), param="weight", threshold=3.0)
+    model[0].log_alpha.data.uniform_(-2, 8)
+    x = torch.randn(4, 20)
+    with torch.no_grad(), predicting(model, "deterministic"):
+        expected = model(x)
+    for threshold in (3.0, 6.0, None):
+        same(compact(model, threshold)(x), expected)
+    assert compact(model, 1.0).report.compression > compact(model, 6.0).report.compression
 
 
 def test_the_given_model_is_left_alone_and_reduce_takes_plain_layers():
@@ -298,12 +328,53 @@ class Residual(nn.Module):
         return x
 
 
+class Skip(nn.Sequential):
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+def hooked() -> nn.Sequential:
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].register_forward_hook(lambda _module, _inputs, output: 2 * output)
+    return model
+
+
+def replaced() -> nn.Sequential:
+    model = nn.Sequential(nn.Linear(2, 2))
+    model[0].forward = lambda x: x
+    return model
+
+
+def emptied() -> nn.Sequential:
+    return variational(nn.Sequential(nn.Linear(2, 2)), param="weight", log_alpha=5.0, threshold=3.0)
+
+
+def colliding() -> nn.Sequential:
+    model = nn.Sequential()
+    model.add_module("a", nn.Sequential())
+    model.a.add_module("b", nn.Linear(2, 2))
+    model.add_module("a_b", nn.Linear(2, 2))
+    return model
+
+
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [
         (nn.Linear(2, 2), {}, "nn.Sequential"),
         (nn.Sequential(nn.Linear(2, 2)), {"threshold": "high"}, "threshold='high'"),
         (nn.Sequential(nn.Linear(2, 2), Residual()), {}, "layer '1' is a Residual"),
+        (Skip(nn.Linear(2, 2)), {}, "a Skip cannot"),
+        (nn.Sequential(Skip(nn.Linear(2, 2))), {}, "layer '0' is a Skip"),
+        (nn.Sequential(Scaled(2, 2)), {}, "layer '0' is a Scaled"),
+        (hooked(), {}, "layer '0' has forward hooks"),
+        (replaced(), {}, "layer '0' is a Linear, which"),
+        (colliding(), {}, "two layers would be called 'a_b'"),
+        (emptied(), {"threshold": 9.0}, "below threshold=3.0.*: train with"),
         (nn.Sequential(nn.ReLU()), {}, "no Linear or Conv2d"),
         (nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)), {}, "layer '0' is batch norm"),
         (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)), {}, "running averages"),

@@ -67,6 +67,12 @@ def test_a_run_becomes_small_files(folder, tmp_path, capsys):
         assert words in shown
 
 
+def test_the_threshold_that_took_effect_is_written(tmp_path):
+    folder = finished(tmp_path, "model=lenet300", "param=additive", "param.threshold=2")
+    assert compress.main([str(folder), "threshold=10", "repeats=0", "threads=1"]) == 0
+    assert json.loads((folder / "compact.json").read_text())["threshold"] == 2
+
+
 def test_nothing_to_gain_is_said_and_no_error(tmp_path, capsys, monkeypatch):
     folder = finished(tmp_path, "model=lenet300", "param=deterministic")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)  # without the extra there is no ONNX file
@@ -83,6 +89,7 @@ def test_wrong_input_is_one_sentence(tmp_path, capsys):
     assert "is not a folder" in refused(capsys, tmp_path / "nowhere")
     assert "holds no run" in refused(capsys, tmp_path)
     assert "there is no key thresh" in refused(capsys, folder, "thresh=3")
+    assert "out: it is no key=value" in refused(capsys, folder, "out")
     for value in ("threshold=high", "threads=0", "repeats=-1"):
         assert value in refused(capsys, folder, value)
     assert not list(folder.glob("compact*"))

@@ -1,6 +1,7 @@
 """Linear models as their users see them: scikit-learn's own checks, known answers, relevance, bad input."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -106,7 +107,9 @@ def test_without_relevant_features_the_mean_is_predicted(model):
     rng = np.random.default_rng(1)
     X, t = rng.standard_normal((300, 5)), rng.permutation(np.repeat([0, 1], [100, 200]))
     X[:, 0] = 0.1  # a constant feature
-    fitted = model().fit(X, t)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = model().fit(X, t)
     assert not fitted.relevant_.any() and not fitted.coef_.any()
     value = fitted.predict_proba(X)[:, 1] if model in CLASSIFIERS else fitted.predict(X)
     np.testing.assert_allclose(value, 2 / 3, rtol=1e-3)
@@ -128,6 +131,8 @@ def test_degenerate_targets(model):
         ({"threshold": float("nan")}, "threshold=nan is not a finite number"),
         ({"threshold": None}, "threshold=None is not a finite number"),
         ({"tol": 0}, "tol=0 must be above 0"),
+        ({"tol": None}, "tol=None is not a finite number"),
+        ({"max_iter": None}, "max_iter=None is not a finite number"),
         ({"max_iter": 0}, "max_iter=0 must be above 0"),
         ({"max_iter": 2.5}, "max_iter=2.5 must be a whole number"),
         ({"fit_intercept": "yes"}, "fit_intercept='yes' is not known; choose one of: True, False"),
@@ -145,6 +150,8 @@ def test_wrong_options_of_one_kind():
         VDRegressor(noise_variance=-1.0).fit(X, t)
     with pytest.raises(ValueError, match=re.escape("n_nodes=0 must be above 0")):
         VDClassifier(n_nodes=0).fit(X, t > 3)
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        VDRegressor().fit(X, np.repeat("a", 200))
     with pytest.raises(ValueError, match="y has one class, 1: a classifier needs at least two"):
         VDClassifier().fit(X, np.ones(200, int))
 

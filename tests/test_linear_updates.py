@@ -1,5 +1,7 @@
 """Linear models: every update against its objective, no step that raises it, stationary points."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -156,8 +158,8 @@ def test_regression_follows_the_units_of_the_target(model):
 
 
 def test_quadrature():
-    for std in (0.1, 1.0, 3.0):
-        nodes, weights = normal_nodes(32)
+    for std, n in itertools.product((0.1, 1.0, 3.0), (32, 1000)):
+        nodes, weights = normal_nodes(n)
         for function in (expit, lambda f: np.logaddexp(0, -f)):
             exact = quad(lambda y, f=function, s=std: f(0.7 + s * y) * np.exp(-y * y / 2) / np.sqrt(2 * np.pi), -12, 12)
             assert abs(function(0.7 + std * nodes) @ weights - exact[0]) < 1e-4

@@ -196,6 +196,14 @@ def test_init_from(tmp_path):
     cfg = tiny(tmp_path, "param=weight", f"init_from={folder_of(pretrained)}", "schedule.lr=1e-9")
     run(cfg)
     torch.testing.assert_close(weights(folder_of(cfg))["dense1.mu"], weights(folder_of(pretrained))["dense1.weight"])
+    for overrides, key, expected in (  # noise that the source does not have starts as that of its weights
+        (("param=additive",), "dense1.log_sigma2", lambda w: w.square().log() - 5),
+        (("param=zero_mean", "param.learn=log_sigma"), "dense1.log_sigma", lambda w: w.abs().log()),
+    ):
+        cfg = tiny(tmp_path, *overrides, f"init_from={folder_of(pretrained)}", "schedule.lr=1e-9", "seed=5")
+        run(cfg)
+        source = weights(folder_of(pretrained))["dense1.weight"]
+        torch.testing.assert_close(weights(folder_of(cfg))[key], expected(source), rtol=1e-4, atol=1e-4)
     with pytest.raises(ConfigError, match=r"conv1.weight is \(1, .* there, \(2, .* here"):
         run(tiny(tmp_path, "model.width=0.1", f"init_from={folder_of(pretrained)}"))
 

@@ -58,14 +58,14 @@ def load(folder: Path, put_aside: bool = False) -> dict:
     """The newest checkpoint of a folder that can be read. The run that owns the folder puts damaged ones aside, so that
     they replace no good one when it saves."""
     reasons = []
-    for path in (folder / FRESH, folder / NAME, folder / PREVIOUS):
-        if not path.exists():
-            continue
+    there = [path for path in (folder / FRESH, folder / NAME, folder / PREVIOUS) if path.exists()]
+    for path in there:
         try:
             return read(path)
         except CheckpointError as error:
             reasons.append(str(error))
-            log.warning("%s; the one before it is used", error)
+            if path != there[-1]:
+                log.warning("%s; the one before it is used", error)
             if put_aside:
                 os.replace(path, path.with_name(path.name + ".damaged"))
     found = "; ".join(reasons) or f"{folder} has no {NAME}"

@@ -24,12 +24,16 @@ from varnet.sparsity import kept
 
 __all__ = ["Compact", "compact", "deterministic", "load", "save"]
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+DROPOUTS = (
+    nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout,
+)  # fmt: skip
 
 
 def compact(model: nn.Sequential, threshold: float | None = 3.0, sparse: bool = True) -> Compact:
     """The compact network, on the CPU. The model is left alone.
 
-    threshold   a weight with log alpha at or above it becomes 0; None: only those that are 0 already
+    threshold   a weight with log alpha at or above it becomes 0; those that the model itself takes as 0 (its
+                param.threshold) are 0 in any case; None: only those
     sparse      compute with CSR where that is faster; False: dense layers only
     """
     original = deterministic(model, threshold)
@@ -48,11 +52,13 @@ def deterministic(model: nn.Sequential, threshold: float | None = 3.0) -> nn.Seq
     """The model as plain nn.Linear and nn.Conv2d with the thresholded means, on the CPU, in evaluation mode."""
     if threshold is not None:
         number("threshold", threshold)
-    if not isinstance(model, nn.Sequential):
+    if not _in_a_row(model):
         raise ValueError(f"a {type(model).__name__} cannot be made compact: give an nn.Sequential of layers in a row")
     net = nn.Sequential()
     with torch.no_grad(), predicting(model, "deterministic"):
         for name, module in _chain(model):
+            if name in net._modules:
+                raise ValueError(f"two layers would be called {name!r}: rename one of them")
             net.add_module(name, _plain(name, module, threshold))
     if not _weighted(net):
         raise ValueError("the model has no Linear or Conv2d layer to make compact")
@@ -61,23 +67,39 @@ def deterministic(model: nn.Sequential, threshold: float | None = 3.0) -> nn.Seq
 
 def _chain(model: nn.Sequential, prefix: str = "") -> list[tuple[str, nn.Module]]:
     """Layers in order, those of nested nn.Sequential too."""
+    _refuse_hooks(prefix.rstrip("_") or "the model", model)
     found = []
-    for name, module in model.named_children():
-        nested = isinstance(module, nn.Sequential)
-        found += _chain(module, f"{prefix}{name}_") if nested else [(prefix + name, module)]
+    for name, module in model._modules.items():  # named_children() gives a layer that is used twice only once
+        found += _chain(module, f"{prefix}{name}_") if _in_a_row(module) else [(prefix + name, module)]
     return found
 
 
+def _in_a_row(module: nn.Module) -> bool:
+    return _is(module, nn.Sequential, Compact)
+
+
+def _is(module: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """One of the kinds. A subclass with a forward of its own is not: it may do anything, such as add its input."""
+    forward = vars(module).get("forward", type(module).forward)
+    return isinstance(module, kinds) and forward in [kind.forward for kind in kinds]
+
+
+def _refuse_hooks(name: str, module: nn.Module) -> None:
+    if module._forward_hooks or module._forward_pre_hooks:
+        raise ValueError(f"layer {name!r} has forward hooks, which would be lost: remove them first")
+
+
 def _plain(name: str, module: nn.Module, threshold: float | None) -> nn.Module:
-    if isinstance(module, Linear | nn.Linear):
+    _refuse_hooks(name, module)
+    if _is(module, Linear, nn.Linear):
         return plain_linear(_weight(name, module, threshold), _cpu(module.bias))
-    if isinstance(module, Conv2d | nn.Conv2d):
+    if _is(module, Conv2d, nn.Conv2d):
         options = conv_options(module) if isinstance(module, nn.Conv2d) else module.geometry._asdict()
         options = {**options, "padding_mode": module.padding_mode}
         return plain_conv(_weight(name, module, threshold), _cpu(module.bias), options)
     if isinstance(module, NORMS) and module.running_mean is None:
         raise ValueError(f"layer {name!r} keeps no running averages: a compact network needs track_running_stats=True")
-    if type(module) not in (*DESCRIBED, *NORMS) and not isinstance(module, nn.modules.dropout._DropoutNd):
+    if type(module) not in (*DESCRIBED, *NORMS, *DROPOUTS):
         raise ValueError(f"layer {name!r} is a {type(module).__name__}, which cannot be made compact")
     return copy.deepcopy(module).cpu()
 
@@ -88,15 +110,25 @@ def _cpu(tensor: Tensor | None) -> Tensor | None:
 
 def _weight(name: str, layer: nn.Module, threshold: float | None) -> Tensor:
     """The means of the weights, 0 where the noise is too large."""
-    weight = layer.weight.detach()
+    weight = layer.weight.detach()  # 0 from the layer's own threshold on
     if isinstance(layer, Variational) and threshold is not None and not layer.param.deterministic:
         weight = weight.masked_fill(~kept(layer, threshold), 0.0)
     if not weight.any():
+        limit, own = _binding(layer, threshold)
         raise ValueError(
-            f"layer {name!r} has no weight left (mean other than 0, log alpha below threshold={threshold}), so the "
-            "compact network would ignore its input: raise threshold, or train with param=additive or weight"
+            f"layer {name!r} has no weight left (mean other than 0, log alpha below threshold={limit}), so the compact "
+            f"network would ignore its input: {'train' if own else 'raise threshold, or train'} with param=additive or "
+            "weight, and a smaller schedule.beta if it emptied itself"
         )
     return weight.cpu()
+
+
+def _binding(layer: nn.Module, threshold: float | None) -> tuple[float | None, bool]:
+    """The threshold that takes effect, and whether it is the layer's own."""
+    own = layer.param.threshold if isinstance(layer, Variational) else None
+    if own is None:
+        return threshold, False
+    return (own, True) if threshold is None or own <= threshold else (threshold, False)
 
 
 def _folded(net: nn.Sequential) -> Stages:
@@ -107,7 +139,7 @@ def _folded(net: nn.Sequential) -> Stages:
             if not isinstance(last, nn.Linear | nn.Conv2d):
                 raise ValueError(f"layer {name!r} is batch norm that does not directly follow a Linear or Conv2d layer")
             _fold(last, module)
-        elif not isinstance(module, nn.modules.dropout._DropoutNd):
+        elif not isinstance(module, DROPOUTS):
             stages[name] = last = copy.deepcopy(module).double()
     return stages
 

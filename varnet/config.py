@@ -134,7 +134,8 @@ def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, tup
     for override in overrides:
         key, equals, _ = override.partition("=")
         if not equals or key not in known:
-            raise ConfigError(f"{override}: there is no key {key}; use key=value with one of {', '.join(known)}")
+            problem = f"there is no key {key}" if equals else "it is no key=value"
+            raise ConfigError(f"{override}: {problem}; use key=value with one of {', '.join(known)}")
     cfg = OmegaConf.merge(defaults, OmegaConf.from_dotlist(overrides))
     check_each(cfg, checks)
     return cfg

@@ -36,7 +36,7 @@ def _frames(run: Finished, layer: str) -> dict[int, tuple[np.ndarray, float]]:
     for path in snapshots(run.folder):
         state = checkpoint.read(path)
         run.model.load_state_dict(state["model"])
-        q = run.model.get_submodule(layer)
+        q = dict(run.model.named_modules()).get(layer)
         if not isinstance(q, Variational):
             raise ConfigError(f"layer={layer} of {run.folder} has no random weights: choose another")
         mask = kept(q)

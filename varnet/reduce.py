@@ -33,10 +33,14 @@ def removable(layer: nn.Module, between: list[nn.Module], following: nn.Module) 
     flat = [m for m in between if isinstance(m, nn.Flatten)]
     if any((m.start_dim, m.end_dim) != (1, -1) for m in flat):
         return False
-    if any(isinstance(m, nn.AvgPool2d) and m.padding not in (0, (0, 0)) for m in between):
-        return False  # zeros would be averaged in
-    mapped = isinstance(layer, nn.Linear) or isinstance(following, nn.Conv2d) or flat
-    return bool(mapped) and all(isinstance(m, (*ELEMENTWISE, *POOLS, nn.Flatten)) for m in between)
+    if any(isinstance(m, nn.AvgPool2d) and (m.padding not in (0, (0, 0)) or m.divisor_override) for m in between):
+        return False  # zeros would be averaged in, or the average of a constant would not be the constant
+    if isinstance(layer, nn.Linear):
+        mapped = isinstance(following, nn.Linear) and following.in_features == layer.out_features
+        mapped = mapped and not any(isinstance(m, POOLS) for m in between)  # they would pool over units
+    else:
+        mapped = isinstance(following, nn.Conv2d) or bool(flat)
+    return mapped and all(isinstance(m, (*ELEMENTWISE, *POOLS, nn.Flatten)) for m in between)
 
 
 def _shrink(layer: nn.Module, between: list[nn.Module], following: nn.Module) -> bool:
@@ -66,8 +70,8 @@ def _shrink(layer: nn.Module, between: list[nn.Module], following: nn.Module) ->
 
 def _constant(layer: nn.Module, between: list[nn.Module]) -> Tensor:
     """What the rest of the network sees of units without input."""
-    value = layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
-    for module in between:
+    value = layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias.clone()
+    for module in between:  # one may work in place
         if isinstance(module, ELEMENTWISE):
             value = module(value)
     return value

@@ -17,6 +17,7 @@ from torch import nn
 from varnet import checkpoint, distributed, models
 from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, plain, shown
 from varnet.data import DataError, Dataset, load
+from varnet.layers import layers_of
 
 CONFIG, METRICS, HISTORY = ".hydra/config.yaml", "metrics.json", "history.jsonl"
 
@@ -194,7 +195,8 @@ def check_fits(cfg_identity: dict, saved_identity: dict, folder: Path) -> None:
 
 
 def initialise_from(model: nn.Module, path: Path) -> None:
-    """Start from the weights of another run, a plain layer's `weight` becoming the `mu` of a variational one."""
+    """Start from the weights of another run, a plain layer's `weight` becoming the `mu` of a variational one. What is
+    not there, such as the noise of a layer that had none, starts as it would for a layer with those weights."""
     try:
         state = (checkpoint.load(path) if path.is_dir() else checkpoint.read(path))["model"]
     except (checkpoint.CheckpointError, KeyError) as error:
@@ -218,6 +220,12 @@ def initialise_from(model: nn.Module, path: Path) -> None:
             f"init_from={path} does not fit the model: it has no {', '.join(missing[:3])}; use the same model"
         )
     model.load_state_dict(own | found)
+    with torch.no_grad():
+        for name, layer in layers_of(model).items():
+            means = [state[f"{name}.{n}"] for n in ("mu", "weight") if f"{name}.{n}" in state]
+            for leaf, tensor in layer.param.tensors(means[0]).items() if means else ():
+                if f"{name}.{leaf}" not in found:
+                    getattr(layer, leaf).copy_(tensor)
 
 
 def provenance(cfg: DictConfig) -> dict:

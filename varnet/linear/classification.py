@@ -7,7 +7,7 @@ weights h_n and kappa_d = alpha_d sum_n h_n x_nd^2. No step raises the negative 
 """
 
 import numpy as np
-from scipy.special import expit, log_expit, logsumexp, softmax
+from scipy.special import expit, log_expit, logsumexp, roots_hermitenorm, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -70,8 +70,9 @@ class Logistic:
         x_mean = (h * self.x).sum(0) / h.sum() * self.fit_intercept
         target_mean = self.curvature @ target / h.sum() * self.fit_intercept
         root = np.sqrt(h)
-        kappa = np.exp(self.log_alpha) * self.precision
-        mu = ridge(root * (self.x - x_mean), root[:, 0] * (target - target_mean), np.maximum(kappa, 1e-12))
+        kappa = np.maximum(np.exp(self.log_alpha) * self.precision, 1e-12)
+        kappa[self.precision == 0] = 1.0  # a constant feature, now 0: any kappa gives it the weight 0
+        mu = ridge(root * (self.x - x_mean), root[:, 0] * (target - target_mean), kappa)
         self._move(mu=mu, bias=target_mean - x_mean @ mu)
 
     def _move(self, **target) -> None:
@@ -89,9 +90,10 @@ class Logistic:
 
 
 def normal_nodes(n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Hermite nodes and weights of the standard normal distribution."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n)
-    return nodes, weights / weights.sum()
+    """Gauss-Hermite nodes and weights of the standard normal distribution, without those that underflow (n > 200)."""
+    nodes, weights = roots_hermitenorm(n)
+    used = weights > 1e-100
+    return nodes[used], weights[used] / weights[used].sum()
 
 
 class VDClassifier(ClassifierMixin, LinearEstimator):

@@ -12,7 +12,8 @@ from varnet.linear.descent import Problem, descend, threshold_of
 
 def training_data(estimator: BaseEstimator, X, y, **options) -> tuple[np.ndarray, np.ndarray]:
     """X and y as scikit-learn checks them: finite, numeric, as many targets as objects."""
-    return validate_data(estimator, X, y, dtype=np.float64, **options)
+    X, y = validate_data(estimator, X, y, dtype=np.float64, **options)
+    return X, y.astype(np.float64) if options.get("y_numeric") else y  # refuses strings
 
 
 def new_data(estimator: BaseEstimator, X) -> np.ndarray:
@@ -24,11 +25,14 @@ def new_data(estimator: BaseEstimator, X) -> np.ndarray:
 class LinearEstimator(BaseEstimator):
     def _check_options(self) -> None:
         choice("fit_intercept", self.fit_intercept, (True, False))
-        for key in ("tol", "max_iter", "noise_variance", "n_nodes"):
-            value = getattr(self, key, None)
-            if value is not None and number(key, value) <= 0:
+        options = self.get_params()
+        for key in [k for k in ("tol", "max_iter", "noise_variance", "n_nodes") if k in options]:
+            value = options[key]
+            if (key, value) == ("noise_variance", None):  # to be learnt
+                continue
+            if number(key, value) <= 0:
                 raise ValueError(f"{key}={value!r} must be above 0")
-            if key in ("max_iter", "n_nodes") and not isinstance(value, numbers.Integral | None):
+            if key in ("max_iter", "n_nodes") and not isinstance(value, numbers.Integral):
                 raise ValueError(f"{key}={value!r} must be a whole number")
 
     def _standardise(self, X: np.ndarray) -> np.ndarray:
