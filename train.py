@@ -24,6 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from varnet import checkpoint, device, distributed, jobs, sweep
 from varnet import run as runs
+from varnet.command import flags_first
 from varnet.config import ConfigError, check, explain, plain
 from varnet.data.errors import DataError
 from varnet.jobs import Stopped
@@ -171,5 +172,5 @@ def command_line(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.argv[1:] = sorted(sys.argv[1:], key=lambda a: not a.startswith("-"))  # Hydra wants its flags first
+    sys.argv[1:] = flags_first(sys.argv[1:])
     command_line(sys.argv[1:])

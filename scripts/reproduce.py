@@ -17,6 +17,7 @@ Of every finished run a record is kept in FOLDER/runs, and tables count records 
 """
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -68,11 +69,12 @@ def main(arguments: list[str]) -> int:
     try:
         names, options, overrides = parse(arguments, list(TARGETS))
         recorded = Path(options["out"]) / "runs"
-        library = Library(int(options["seeds"]), options["scale"], overrides, options["run"] == "true", recorded)
+        seeds, at_once = int(options["seeds"]), int(options["jobs"])
+        library = Library(seeds, options["scale"], overrides, options["run"] == "true", recorded, at_once)
         wanted = jobs_of(names, library)
         for job in wanted:
             check(job.config())
-        failed = run_all(wanted, int(options["jobs"]), ROOT) if library.may_run else []
+        failed = run_all(wanted, at_once, ROOT) if library.may_run else []
         threads = library.option("threads", "null")
         tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
         written = write(names, library, Path(options["out"]))
@@ -82,9 +84,11 @@ def main(arguments: list[str]) -> int:
     except (UsageError, ConfigError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    failed += library.failures
     for line in failed:
         print(line, file=sys.stderr)
-    if missing := [name for name in names if name not in written]:
+    told = [line.partition(":")[0] for line in library.failures]
+    if missing := [name for name in names if name not in [*written, *told]]:
         print(f"no finished run yet for: {', '.join(missing)}", file=sys.stderr)
     return 1 if failed or missing else 0
 
@@ -136,4 +140,5 @@ def write(names: list[str], library, out: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the runs save and end
     sys.exit(main(sys.argv[1:]))

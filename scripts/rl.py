@@ -12,27 +12,25 @@ not stop the others, and the same command runs only what is missing. figure6.png
 With hydra/launcher=... (e.g. joblib, submitit_slurm) the sweep is left to that launcher.
 """
 
-import itertools
 import json
 import logging
 import sys
 from pathlib import Path
 
 import hydra
-from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from varnet import checkpoint
 from varnet import run as runs
+from varnet.command import flags_first
 from varnet.config import ConfigError, explain
 from varnet.rl import parallel, render, report
-from varnet.rl.run import check, make_env, run
+from varnet.rl.grid import CONFIGS, composed, grid
+from varnet.rl.run import make_env, run
 from varnet.trainer import Diverged, Interrupted
 
-CONFIGS = Path(__file__).resolve().parent.parent / "configs" / "rl"
 SWEEP = ("-m", "--multirun")
 
 
@@ -58,13 +56,14 @@ def sweep(configs: list[DictConfig]) -> None:
     names = [f"{cfg.name} seed {cfg.seed}" for cfg in configs]
 
     def done(index: int, outcome: parallel.Outcome) -> None:
-        text = f"failed: {outcome.error}" if outcome.error else f"score {outcome.result['score']:.1f}"
+        text = f"score {outcome.result['score']:.1f}" if outcome.error is None else outcome.error
+        text = f"failed: {text}" if outcome.error is not None and not outcome.stopped else text
         print(f"{names[index]}: {text}", flush=True)
 
     try:
         outcomes = parallel.run_all(run, configs, configs[0].jobs, done)
     except Interrupted as error:
-        stop(f"{error}; saved: the same command goes on", error.exit_code)
+        stop(f"{error}; what was saved is kept, and the same command goes on", error.exit_code)
     folders = [runs.folder_of(cfg) for cfg, outcome in zip(configs, outcomes, strict=True) if not outcome.error]
     if folders:
         summarise(folders, Path(configs[0].out_dir))
@@ -84,25 +83,6 @@ def summarise(folders: list[Path], out_dir: Path) -> None:
         spread = "" if row["std"] is None else f" +- {row['std']:.1f}"
         print(f"{row['row']:<40}{row['mean']:8.1f}{spread}  (n = {row['n']})")
     print(f"figure: {out_dir / 'figure6.png'}")
-
-
-def expanded(overrides: list[str]) -> list[list[str]]:
-    """The grid of a sweep: one list of overrides per run."""
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    choices = [
-        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
-        if o.is_sweep_override()
-        else [o.input_line]
-        for o in parsed
-    ]
-    return [list(chosen) for chosen in itertools.product(*choices)]
-
-
-def composed(overrides: list[str]) -> DictConfig:
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg = compose("rl", overrides)
-    check(cfg)
-    return cfg
 
 
 def stop(message: object, code: int) -> None:
@@ -133,7 +113,7 @@ def command_line(arguments: list[str]) -> None:
         elif folder := named_folder(overrides, "resume"):
             guarded(runs.resumed(folder, [o for o in overrides if not o.startswith("resume=")]), folder)
         elif flags and set(flags) <= set(SWEEP) and not any(o.startswith("hydra/launcher") for o in overrides):
-            configs = [composed(chosen) for chosen in expanded(overrides)]
+            configs = grid(overrides)
             make_env(configs[0]).close()  # a missing package is said once, not by every run
             sweep(configs)
         else:
@@ -148,5 +128,5 @@ def command_line(arguments: list[str]) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-    sys.argv[1:] = sorted(sys.argv[1:], key=lambda a: not a.startswith("-"))  # Hydra wants its flags first
+    sys.argv[1:] = flags_first(sys.argv[1:])
     command_line(sys.argv[1:])

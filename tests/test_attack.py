@@ -1,5 +1,7 @@
 """Attacks: closed forms on linear networks, exact steps and projections, and nothing of the network touched."""
 
+import math
+
 import pytest
 import torch
 from statistics_helper import assert_mean
@@ -9,8 +11,9 @@ from varnet import attack as attacks
 from varnet import models
 from varnet.attack import Attack, Pixels, random_targets, succeeded
 from varnet.data import Loader
-from varnet.evaluation import average_probs, isolated
+from varnet.evaluation import isolated
 from varnet.layers import layers_of, predicting
+from varnet.metrics import average_probs
 
 SHAPE = (1, 4, 4)
 
@@ -61,6 +64,19 @@ def test_pgd_within_a_euclidean_ball(iterations):
     way = direction(model, aim)
     way = way / way.flatten(1).norm(dim=1).view(-1, 1, 1, 1)
     torch.testing.assert_close(found, x + min(3.0 * iterations, 20.0) * way)
+
+
+@pytest.mark.parametrize("gap", [1.0, 50.0, 80.0])
+def test_the_euclidean_step_is_as_long_where_the_gradient_is_small(gap):
+    """Squares of a gradient of 1e-21 and less are 0 in float32."""
+    model, x = linear(), images(1, 100, 150)
+    model.model[1].bias.data = torch.tensor([gap, 0.0])
+    model.model[1].weight.data /= 100
+    attack = Attack("pgd_l2", 1, step=2.0, epsilon=100.0, targeted=False)
+    moved = attacks.run(model, x, torch.tensor([0]), attack).images[-1] - x
+    assert float(moved.norm()) == pytest.approx(2.0, rel=1e-4)
+    model.model[1].weight.data.zero_()
+    assert torch.equal(attacks.run(model, x, torch.tensor([0]), attack).images[-1], x)
 
 
 @pytest.mark.parametrize("method", ["pgd_linf", "pgd_l2"])
@@ -168,6 +184,7 @@ def test_wrong_options(options, words):
     ("x", "aim", "words"),
     [
         (torch.rand(2, *SHAPE) - 0.5, torch.zeros(2).long(), "not of 0..255"),
+        (torch.full((2, *SHAPE), math.nan), torch.zeros(2).long(), "not of 0..255"),
         (torch.rand(2, *SHAPE), torch.zeros(3).long(), "2 images come with 3 classes"),
         (torch.rand(0, *SHAPE), torch.zeros(0).long(), "at least one image"),
     ],

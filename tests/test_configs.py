@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from train import run
 from varnet import config
+from varnet.command import flags_first
 from varnet.run import build_model, folder_of, load_data
 
 CONFIGS = ROOT / "configs"
@@ -188,3 +189,17 @@ def test_a_new_option_with_the_default_null_does_not_change_a_runs_identity():
     more = OmegaConf.merge(cfg, {"param": {"new_option": None}})
     assert config.digest(more) == config.digest(cfg)
     assert config.digest(OmegaConf.merge(cfg, {"param": {"new_option": 1}})) != config.digest(cfg)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("a=1 -m b=2", "-m a=1 b=2"),
+        ("a=1 --cfg job b=2", "--cfg job a=1 b=2"),
+        ("a=1 -c job -p model b=2", "-c job -p model a=1 b=2"),
+        ("a=1 --info b=2", "--info a=1 b=2"),
+        ("a=1 --info defaults", "--info defaults a=1"),
+    ],
+)
+def test_flags_may_stand_anywhere_and_keep_their_values(given, wanted):
+    assert flags_first(given.split()) == wanted.split()

@@ -64,7 +64,11 @@ def test_every_metric_of_a_network_is_one_of_an_ensemble():
     members, data = [member("deterministic"), member("deterministic")], batches()
     found = evaluation.predict(Ensemble(members), data)
     alone = [evaluation.predict(m, data).log_probs for m in members]
-    torch.testing.assert_close(found.log_probs, evaluation.average_probs(alone))
+    torch.testing.assert_close(found.log_probs, metrics.average_probs(alone))
+    entropies = torch.stack([metrics.entropy(log_probs) for log_probs in alone])
+    torch.testing.assert_close(found.expected_entropy, entropies.mean(0))  # so that members may disagree
+    torch.testing.assert_close(found.first_entropy, entropies.mean(0))
+    assert metrics.summary(found)["mutual_information"] > 1e-4
     model = Ensemble([member(), member()])
     numbers = evaluation.evaluate(model, data, samples=3, seed=0)
     assert all(isinstance(value, float) for value in numbers.values())
@@ -101,8 +105,11 @@ def test_run_folders_are_a_network(runs):
     data = found.data.loader("test", 20)
     members = [evaluation.predict(m, data, "deterministic").log_probs for m in alone]
     ours = evaluation.predict(found.model, data, "deterministic").log_probs
-    torch.testing.assert_close(ours, evaluation.average_probs(members))
+    torch.testing.assert_close(ours, metrics.average_probs(members))
     assert found.cfg.name.startswith("ensemble of 2: ")
+    assert found.members == (str(runs["a"]), str(runs["b"]))
+    with pytest.raises(ConfigError, match="is named twice"):
+        open_ensemble([runs["a"], runs["b"], runs["a"]])
 
 
 @pytest.mark.parametrize(
@@ -112,6 +119,13 @@ def test_runs_that_do_not_fit_together(runs, other, words):
     with pytest.raises(ConfigError, match=words) as caught:
         open_ensemble([runs["a"], runs[other]])
     assert str(runs[other]) in str(caught.value) and "take runs on the same data" in str(caught.value)
+
+
+def test_runs_on_other_labels_do_not_fit_together(runs, tmp_path):
+    cfg = tiny(tmp_path, "dataset.labels=random")
+    run(cfg)
+    with pytest.raises(ConfigError, match=r"dataset\.labels random against None"):
+        open_ensemble([runs["a"], folder_of(cfg)])
 
 
 def test_runs_with_other_classes_do_not_fit_together(runs, monkeypatch):

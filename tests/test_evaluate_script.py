@@ -140,7 +140,7 @@ def test_incomplete_and_strange_folders(folder, capsys, tmp_path):
         ("eval.angles=90", "eval.angles=90"),
         ("eval.prune_by=size", "eval.prune_by=size"),
         ("eval.ood=imagenet", "eval.ood=imagenet"),
-        ("samples", "there is no key samples"),
+        ("samples", "samples: it is no key=value"),
         ("eval=3", "there is no key eval"),
     ],
 )

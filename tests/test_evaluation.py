@@ -7,9 +7,8 @@ import torch
 from statistics_helper import assert_mean, assert_same_mean
 from torch import nn
 
-from varnet import predicting, resample
+from varnet import metrics, predicting, resample
 from varnet.evaluation import (
-    average_probs,
     batch_size,
     batch_statistics,
     data_term,
@@ -112,7 +111,7 @@ def test_numbers_by_hand():
 
 def test_average_of_probabilities():
     p = torch.tensor([[[0.9, 0.1]], [[0.5, 0.5]]]).log()
-    torch.testing.assert_close(average_probs(list(p)).exp(), torch.tensor([[0.7, 0.3]]))
+    torch.testing.assert_close(metrics.average_probs(list(p)).exp(), torch.tensor([[0.7, 0.3]]))
 
 
 def test_k_samples_converge_to_the_zero_mean_network_only_for_large_alpha():

@@ -45,10 +45,10 @@ def test_entropies():
     assert float(metrics.entropy(sure)) == 0.0
     assert float(metrics.entropy(unsure)) == pytest.approx(math.log(2))
     # Two sure samples that contradict each other: all uncertainty is about the weights.
-    one = Predictions(torch.tensor([0]), unsure, sure, expected_entropy=torch.zeros(1))
+    one = Predictions(torch.tensor([0]), unsure, sure, torch.zeros(1), torch.zeros(1))
     assert float(metrics.mutual_information(one)) == pytest.approx(math.log(2))
     # Samples that agree: none is.
-    same = Predictions(torch.tensor([0]), unsure, unsure, expected_entropy=metrics.entropy(unsure))
+    same = Predictions(torch.tensor([0]), unsure, unsure, *2 * [metrics.entropy(unsure)])
     assert float(metrics.mutual_information(same)) == 0.0
 
 

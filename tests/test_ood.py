@@ -52,8 +52,8 @@ def test_points_cannot_be_turned():
 
 def test_outliers_are_told_by_their_entropy():
     sure, unsure = torch.tensor([[0.99, 0.01]] * 5).log(), torch.tensor([[0.5, 0.5]] * 4).log()
-    inside = Predictions(torch.zeros(5).long(), sure, sure, torch.zeros(5))
-    outside = Predictions(torch.zeros(4).long(), unsure, unsure, torch.zeros(4))
+    inside = Predictions(torch.zeros(5).long(), sure, sure, torch.zeros(5), torch.zeros(5))
+    outside = Predictions(torch.zeros(4).long(), unsure, unsure, torch.zeros(4), torch.zeros(4))
     assert ood.against(inside, outside) == {"auroc_entropy": 1.0, "auroc_mutual_information": 1.0}
     assert ood.against(inside, inside)["auroc_entropy"] == 0.5
 

@@ -15,8 +15,10 @@ from composing import ROOT
 from omegaconf import OmegaConf
 
 from varnet import figures, pool, records, tables
+from varnet.config import ConfigError
 from varnet.published import TABLES
 from varnet.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
+from varnet.run import folder_of
 
 sys.path.append(str(ROOT / "scripts"))
 import reproduce
@@ -215,6 +217,39 @@ def test_targets_that_are_no_runs_of_train(tmp_path, monkeypatch):
     assert rows[0]["n"] == 5 and "| linear" not in (tmp_path / "linear.md").read_text()
     runs = tmp_path / "none"
     assert reproduce.main(["fig6", "linear", "run=false", f"out={tmp_path / 'out'}", f"out_dir={runs}"]) == 1
+
+
+def test_fig6_takes_its_own_runs_and_tells_of_a_sweep_that_failed(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("gymnasium", reason="pip install 'varnet[rl]'")
+    from varnet import beyond
+    from varnet.rl.grid import composed, grid
+    from varnet.rl.run import run
+
+    short = ["env=cartpole", "env.max_steps=20", "policy.hidden=16", "schedule.episodes=3"]
+    monkeypatch.setattr(beyond, "SWEEP", short)
+    monkeypatch.setattr(beyond, "SEEDS", 1)
+    folder = f"out_dir={tmp_path / 'rl'}"
+    run(composed([*short, folder, "schedule.lr=1"]))  # another trial, not of the figure
+    common = [f"out={tmp_path / 'out'}", f"out_dir={tmp_path}"]
+    assert reproduce.main(["fig6", "run=false", *common]) == 1
+    assert "no finished run yet for: fig6" in capsys.readouterr().err
+    assert reproduce.main(["fig6", "seeds=2", "jobs=2", *common]) == 0
+    (row,) = json.loads((tmp_path / "out" / "fig6.json").read_text())
+    assert row["n"] == 2 and row["scale"] == "3 episodes" and "schedule.lr=0.001" in row["command"]
+    third = folder_of(grid([*short, folder, "seed=2"])[0])
+    third.write_text("a file where the folder should be")
+    assert reproduce.main(["fig6", "fig2", "seeds=3", *common]) == 1
+    assert "fig6: scripts/rl.py ended with exit code 1" in capsys.readouterr().err
+    assert (tmp_path / "out" / "fig2.png").exists()
+
+
+def test_one_figure_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+    def refuse(_library):
+        raise ConfigError("no image is right")
+
+    monkeypatch.setitem(TARGETS, "fig6", TARGETS["fig6"]._replace(draw=refuse))
+    assert reproduce.main(["fig6", "fig2", f"out={tmp_path}"]) == 1
+    assert capsys.readouterr().err == "fig6: no image is right\n" and (tmp_path / "fig2.png").exists()
 
 
 def test_fig2(tmp_path, capsys):

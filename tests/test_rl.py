@@ -23,6 +23,7 @@ from varnet import checkpoint, config
 from varnet.rl import parallel, reinforce, render, report
 from varnet.rl import policy as policies
 from varnet.rl.episode import Episode, choose, play
+from varnet.rl.grid import grid
 from varnet.rl.run import build_policy, make_env, run
 from varnet.rl.trainer import EVALUATION, TRAINING, Trainer
 from varnet.run import folder_of, resumed
@@ -428,6 +429,37 @@ def test_a_sweep_runs_its_seeds_and_survives_one_that_fails(tmp_path):
     assert done.stderr.startswith("error: 1 of 3 runs failed (cartpole_variance seed 1: out_dir=")
     assert len(report.find(tmp_path)) == 2 and (tmp_path / "figure6.png").read_bytes().startswith(b"\x89PNG")
     assert json.loads((tmp_path / "fig6.json").read_text()) == report.results(report.find(tmp_path))
+
+
+def test_a_sweep_runs_each_run_once_and_needs_one(tmp_path):
+    assert [cfg.seed for cfg in grid([f"out_dir={tmp_path}", "seed=0,1,0"])] == [0, 1]
+    with pytest.raises(config.ConfigError, match=r"the sweep seed=range\(0\) has no run"):
+        grid(["seed=range(0)"])
+
+
+def sleeping(folder: Path) -> None:
+    """A run that says when it begins and when it is told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: (folder / "ended").write_text(""))
+    (folder / "begun").write_text("")
+    wait_for((folder / "ended").exists)
+
+
+def test_runs_end_with_a_sweep_that_is_killed(tmp_path):
+    code = f"""
+import sys
+sys.path[:0] = [{str(ROOT / "tests")!r}, {str(ROOT)!r}]
+from pathlib import Path
+from test_rl import sleeping
+from varnet.rl import parallel
+if __name__ == "__main__":
+    parallel.run_all(sleeping, [Path({str(tmp_path)!r})])
+"""
+    (tmp_path / "sweep.py").write_text(code)
+    sweep = subprocess.Popen([sys.executable, str(tmp_path / "sweep.py")])
+    wait_for((tmp_path / "begun").exists)
+    sweep.kill()
+    sweep.wait()
+    wait_for((tmp_path / "ended").exists)
 
 
 def test_the_command_says_one_sentence():

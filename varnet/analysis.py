@@ -72,6 +72,8 @@ class Analysis:
             "run": {"name": str(run.cfg.name), "seed": run.cfg.seed, "commit": run.metrics.get("commit")},
             "samples": self.samples, "modes": {},
         }  # fmt: skip
+        if run.members:
+            self.results["run"]["members"] = list(run.members)
         self.figures: dict = {}
 
     def batches(self, split: str = "test", **options):
@@ -197,4 +199,4 @@ def _by_name(known: dict[str, Predictions]) -> dict[str, Predictions]:
 
 def _first(found: Predictions) -> Predictions:
     """The first sample alone."""
-    return Predictions(found.y, found.first, found.first, metrics.entropy(found.first))
+    return Predictions(found.y, found.first, found.first, found.first_entropy, found.first_entropy)

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from varnet.checks import choice, number
-from varnet.evaluation import average_probs, is_stochastic, isolated
+from varnet.evaluation import is_stochastic, isolated
 from varnet.layers import predicting
-from varnet.metrics import log_likelihood
+from varnet.metrics import average_probs, log_likelihood
 from varnet.sampling import Sampler
 
 METHODS = ("fast_sign", "pgd_linf", "pgd_l2")
@@ -116,7 +116,7 @@ def _checked(x: Tensor, aim: Tensor) -> Tensor:
     if len(x) == 0 or len(x) != len(aim):
         raise ValueError(f"{len(x)} images come with {len(aim)} classes: give at least one image, and a class for each")
     x = x.detach().float()
-    if float(x.min()) < 0 or float(x.max()) > BRIGHTEST:
+    if not (float(x.min()) >= 0 and float(x.max()) <= BRIGHTEST):  # true for NaN
         raise ValueError("the images are not of 0..255: attack raw pixels, and let varnet.attack.Pixels normalise them")
     return x
 
@@ -126,7 +126,7 @@ def _step(log_probs: Tensor, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
     gain = log_likelihood(log_probs, aim).sum()
     (gradient,) = torch.autograd.grad(gain if attack.targeted else -gain, x)
     if attack.method == "pgd_l2":
-        return attack.step * gradient / _norm(gradient).clamp_min(torch.finfo(gradient.dtype).tiny)
+        return attack.step * _direction(gradient)
     return attack.step * gradient.sign()
 
 
@@ -153,6 +153,13 @@ def _start(x: Tensor, attack: Attack) -> Tensor:
     direction = torch.randn_like(x)
     radius = torch.rand(len(x), *[1] * (x.dim() - 1), device=x.device) ** (1 / x[0].numel())  # uniform in the ball
     return x + attack.epsilon * radius * direction / _norm(direction)
+
+
+def _direction(x: Tensor) -> Tensor:
+    """Of length 1 for each image, 0 where x is: squares of small numbers must not vanish."""
+    largest = x.abs().amax(tuple(range(1, x.dim())), keepdim=True)
+    x = torch.where(largest > 0, x / largest, 0.0)
+    return x / _norm(x).clamp_min(1.0)
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from varnet import checkpoint
 from varnet.config import ConfigError
-from varnet.data import Dataset
-from varnet.evaluation import average_probs
+from varnet.metrics import average_probs
 from varnet.run import Finished, open_finished
 
 
@@ -38,15 +37,17 @@ def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finish
     places = [Path(place) for place in places]
     if not places:
         raise ConfigError("there is no run to make an ensemble of: name the folders of finished runs")
+    if twice := [place for place in places if places.count(place) > 1]:
+        raise ConfigError(f"{twice[0]} is named twice: an ensemble has every run once")
     first, members = None, []
     for place in places:
         found = _opened(place, data_dir)
         first = first or found
-        _check_fits(found.data, first.data, place, places[0])
+        _check_fits(found, first, place, places[0])
         members.append(found.model)
     cfg = first.cfg.copy()
     cfg.name = f"ensemble of {len(members)}: {first.cfg.name}"
-    return Finished(first.folder, cfg, first.metrics, first.data, Ensemble(members))
+    return Finished(first.folder, cfg, first.metrics, first.data, Ensemble(members), tuple(map(str, places)))
 
 
 def snapshots(folder: Path) -> list[Path]:
@@ -69,11 +70,12 @@ def _opened(place: Path, data_dir: str | None) -> Finished:
     return found
 
 
-def _check_fits(data: Dataset, first: Dataset, place: Path, first_place: Path) -> None:
+def _check_fits(found: Finished, first: Finished, place: Path, first_place: Path) -> None:
     for what, mine, wanted in (
-        ("input shape", data.in_shape, first.in_shape),
-        ("classes", data.classes, first.classes),
-        ("dataset", data.name, first.name),
+        ("input shape", found.data.in_shape, first.data.in_shape),
+        ("classes", found.data.classes, first.data.classes),
+        ("dataset", found.data.name, first.data.name),
+        ("dataset.labels", found.cfg.dataset.get("labels"), first.cfg.dataset.get("labels")),
     ):
         if mine != wanted:
             raise ConfigError(

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from varnet import metrics
+from varnet.ensemble import Ensemble
 from varnet.layers import Variational, layers_of, predicting, resample
+from varnet.metrics import average_probs
 from varnet.objective import kl
 from varnet.sampling import Sampler
 
@@ -27,7 +29,8 @@ class Predictions(NamedTuple):
     y: Tensor  # (N,)
     log_probs: Tensor  # (N, C): log of the probabilities averaged over the samples
     first: Tensor  # (N, C): log of the first sample's
-    expected_entropy: Tensor  # (N,): mean entropy of a sample; with one sample, its entropy
+    expected_entropy: Tensor  # (N,): mean entropy of a sample, of each member's in an ensemble
+    first_entropy: Tensor  # (N,): of the first sample; in an ensemble the mean over the members
 
 
 class WeightSamples(NamedTuple):
@@ -51,10 +54,15 @@ def predict(
     """
     parts = []
     with isolated(seed), torch.no_grad(), predicting(model, mode, layers):
-        sampler = Sampler(model, fold)
+        samplers = [Sampler(member, fold) for member in members_of(model)]
         for x, y in batches:
-            parts.append(_summary(y, [_log_probs(out) for out in sampler(x, samples)]))
+            parts.append(_summary(y, [[_log_probs(out) for out in sampler(x, samples)] for sampler in samplers]))
     return _joined(parts)
+
+
+def members_of(model: nn.Module) -> list[nn.Module]:
+    """The networks of an ensemble, whose disagreement is uncertainty too; else the model itself."""
+    return list(model.members) if isinstance(model, Ensemble) else [model]
 
 
 def weight_samples(
@@ -78,7 +86,7 @@ def weight_samples(
                 logs.append(_log_probs(next(outs)))
             correct += torch.stack([(log.argmax(1) == y).sum() for log in logs]).double().cpu()
             count += len(y)
-            parts.append(_summary(y, logs))
+            parts.append(_summary(y, [logs]))
     return WeightSamples(100 * correct / count, _joined(parts))
 
 
@@ -86,20 +94,17 @@ def _log_probs(out: Tensor) -> Tensor:
     return out.float().log_softmax(1)
 
 
-def _summary(y: Tensor, log_probs: list[Tensor]) -> Predictions:
-    entropy = torch.stack([metrics.entropy(log) for log in log_probs]).mean(0)
-    return Predictions(y, average_probs(log_probs), log_probs[0], entropy)
+def _summary(y: Tensor, members: list[list[Tensor]]) -> Predictions:
+    """From log probabilities of each member's samples."""
+    every, first = [log for samples in members for log in samples], [samples[0] for samples in members]
+    entropy, first_entropy = (torch.stack([metrics.entropy(log) for log in logs]).mean(0) for logs in (every, first))
+    return Predictions(y, average_probs(every), average_probs(first), entropy, first_entropy)
 
 
 def _joined(parts: list[Predictions]) -> Predictions:
     if not parts:
         raise ValueError("there are no batches to predict")
     return Predictions(*(torch.cat(tensors).cpu() for tensors in zip(*parts, strict=True)))
-
-
-def average_probs(log_probs: list[Tensor]) -> Tensor:
-    """log of the mean of the predicted probabilities. Eq. (2)"""
-    return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(log_probs))
 
 
 def evaluate(

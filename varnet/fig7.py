@@ -5,7 +5,7 @@ At the small scale the attacks take about half an hour on one CPU core, most of 
 
 from typing import TYPE_CHECKING
 
-from varnet import robustness, run
+from varnet import device, robustness, run
 from varnet.attack import Attack, Pixels
 from varnet.ensemble import Ensemble
 from varnet.figures import Drawn
@@ -50,16 +50,17 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     seeds = max(library.seeds, MEMBERS)
     runs = {label: library.opened(experiment, seeds) for label, experiment in NETWORKS[target].items()}
     first = next(iter(runs.values()))[0]
-    data = first.data
-    lines = robustness.experiment(
-        networks(runs), data.test_x[:CANDIDATES], data.test_y[:CANDIDATES], data.classes, attack, images, eot,
-        source=next(iter(runs)),
-    )  # fmt: skip
-    every = [found for several in runs.values() for found in several]
+    data, where = first.data, device.find(library.option("device", "auto"))
+    every = {
+        name: [one.to(where) for one in several] if isinstance(several, list) else several.to(where)
+        for name, several in networks(runs).items()
+    }
+    x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
+    lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, source=next(iter(runs)))
     rows = robustness.results(
         lines, [round(part * attack.iterations) for part in AT], scale=library.scale, epochs=first.metrics["epochs"],
         command=f"python scripts/reproduce.py {target} scale={library.scale}",
-        commit=", ".join(sorted({str(found.metrics.get("commit"))[:10] for found in every})),
+        commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
         attack_commit=str(run.commit())[:10],
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"

@@ -4,6 +4,7 @@ Entropies are in nats. Predictive entropy = mutual information + expected entrop
 and what each draw is unsure of by itself. torchmetrics is imported where it is used, because that takes seconds.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from varnet.evaluation import Predictions
 
 BINS = 15  # of the calibration error, as usual
+
+
+def average_probs(log_probs: list[Tensor]) -> Tensor:
+    """log of the mean of the predicted probabilities. Eq. (2)"""
+    return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(log_probs))
 
 
 def log_likelihood(log_probs: Tensor, y: Tensor) -> Tensor:

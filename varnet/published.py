@@ -78,14 +78,16 @@ def _phase() -> list[Row]:
 def _sparse() -> list[Row]:
     metrics = {"lenet300": ("dense1", "dense2", "dense3"), "lenet5": ("conv1", "conv2", "dense1", "dense2")}
     paper = {"lenet300": (1.92, 68, 98.9, 97.2, 62.0), "lenet5": (0.75, 280, 67, 98, 99.8, 95)}
-    titles = {"lenet300": "LeNet-300-100", "lenet5": "LeNet-5"}
-    return [
-        Row(titles[net], f"sparse_{net}", metric, float(value))
-        for net, layers in metrics.items()
-        for metric, value in zip(
-            ("error", "compression", *(f"sparsity.{layer}" for layer in layers)), paper[net], strict=True
-        )
-    ]
+    original, titles = {"lenet300": 1.64, "lenet5": 0.80}, {"lenet300": "LeNet-300-100", "lenet5": "LeNet-5"}
+    rows = []
+    for net, layers in metrics.items():
+        rows.append(Row(f"{titles[net]}, original", f"original_{net}", "error", original[net]))
+        names = ("error", "compression", *(f"sparsity.{layer}" for layer in layers))
+        rows += [
+            Row(f"{titles[net]}, sparse VD", f"sparse_{net}", metric, float(value))
+            for metric, value in zip(names, paper[net], strict=True)
+        ]
+    return rows
 
 
 def _random_labels() -> list[Row]:

@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from varnet import fig7, figures, records, run, tables
 from varnet.beyond import linear_models, reinforcement_learning
+from varnet.config import ConfigError
 from varnet.movie import emptying
 from varnet.published import TABLES
 from varnet.tables import name_at
@@ -76,9 +77,11 @@ class Library:
 
     def __init__(
         self, seeds: int, scale: str, overrides: tuple[str, ...] = (), may_run: bool = True,
-        recorded: Path | None = None,
+        recorded: Path | None = None, at_once: int = 1,
     ):  # fmt: skip
         self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
+        self.at_once = at_once  # runs of a sweep that is not one of train.py
+        self.failures: list[str] = []  # what went wrong while figures were made, a sentence each
         known = records.read(recorded) if recorded else []
         self.recorded = [(records.kind(OmegaConf.create(record["config"])), record) for record in known]
         self.data_dir = self.option("data_dir", None)
@@ -176,7 +179,7 @@ CAPTIONS = {
     "fig4": "Figure 4: accuracy of weight samples and of averages, LeNet-5 on MNIST, all layers variational",
     "fig5": "Figure 5: accuracy against the fraction of sigmas removed, LeNet-5 on MNIST",
     "emptying": "Sparse variational dropout: the first layer of LeNet-300-100 empties",
-    "fig6": "Figure 6: evaluation score by episode, three policies, nine seeds",
+    "fig6": "Figure 6: evaluation score by episode, three policies",
     "linear": "Linear models: log alpha of relevant and irrelevant features",
     "fig7": "Figure 7: successful targeted attacks by iteration, VGG-like on CIFAR-10",
     "fig7_mnist": "Figure 7 on MNIST: successful targeted attacks by iteration, LeNet-5",
@@ -204,7 +207,11 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
             if rows := tables.rows_of(name, library.metrics):
                 yield name, rows
         elif all(_there(library, target, experiment) for experiment in target.experiments):
-            drawn = target.draw(library)
+            try:
+                drawn = target.draw(library)
+            except ConfigError as error:
+                library.failures.append(f"{name}: {error}")
+                continue
             if drawn is not None:
                 yield name, drawn
 

@@ -1,6 +1,7 @@
 """How many attacks succeed, by iteration, for several networks side by side (section 6.3, Figure 7).
 
-Only images that every network has right before the attack count, and all get the same targets. A low rate alone is no
+Only images that every network has right before the attack count, and all get the same targets. A verdict has noise of
+its own, so that an untargeted rate need not be 0 before the first step. A low rate alone is no
 robustness: noise may only hide the gradient. So two more curves go with it: the gradient averaged over more samples
 (expectation over noise, EOT), and images made on another network (transfer), which need no gradient of this one.
 """
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from varnet import attack as attacks
 from varnet.attack import Attack, random_targets, succeeded
 from varnet.config import ConfigError
-from varnet.evaluation import is_stochastic, predict
+from varnet.evaluation import is_stochastic, members_of, predict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,6 +44,8 @@ def experiment(
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
     source     the name of the network (its last seed) whose attacked images are shown to the others (first seeds)
     """
+    if images is not None and images < 1:
+        raise ValueError(f"images={images} does not do: use a whole number from 1, or None for all")
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
     if source is not None and source not in several:
         raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
@@ -84,7 +87,8 @@ def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int
 
 def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
     """(iterations + 1, N): success of an attack that knows the network."""
-    rows = min(ROWS, max(1, GRAPHS // attack.samples)) if is_stochastic(model) else ROWS
+    graphs = len(members_of(model)) * (attack.samples if is_stochastic(model) else 1)  # for each image
+    rows = min(ROWS, max(1, GRAPHS // graphs))
     parts = [attacks.run(model, *part, attack).success(part[1], attack.targeted) for part in _parts(x, aim, rows)]
     return torch.cat(parts, 1).cpu()
 

@@ -143,7 +143,8 @@ class Finished(NamedTuple):
     cfg: DictConfig
     metrics: dict
     data: Dataset
-    model: nn.Sequential
+    model: nn.Module
+    members: tuple[str, ...] = ()  # of an ensemble: where they are
 
 
 def open_finished(folder: Path, data_dir: str | None = None) -> Finished:

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from varnet.trainer import Interrupted
 class Outcome(NamedTuple):
     result: object = None
     error: str | None = None  # one sentence
+    stopped: bool = False  # by a signal, after saving: no failure
 
 
 def run_all(
@@ -67,14 +69,23 @@ def _start(context, function: Callable, argument: object) -> tuple[multiprocessi
 
 
 def _child(function: Callable, argument: object, connection: Connection) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         outcome = Outcome(function(argument))
+    except Interrupted as error:
+        outcome = Outcome(error=f"{error}; saved", stopped=True)
     except (Exception, KeyboardInterrupt) as error:
         text = " ".join(str(error).split()) or "no reason given"
         outcome = Outcome(
             error=text if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {text}"
         )
     connection.send(tuple(outcome))
+
+
+def _end_with_parent() -> None:
+    """A sweep that was killed leaves no run behind that goes on alone, holding its folder."""
+    wait([multiprocessing.parent_process().sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _outcome(process: multiprocessing.Process, connection: Connection) -> Outcome:

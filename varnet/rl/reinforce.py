@@ -1,6 +1,6 @@
 """REINFORCE (Williams 1992; Sutton et al. 2000) for a policy whose weights are w = mu + sigma eps, eps held.
 
-The score of a policy is E_eps E_actions R. Its gradient by mu and sigma is the mean over episodes of
+The score of a policy is E_eps E_actions R. Its gradient by mu and sigma, without discount, is the mean over episodes of
 
     sum_t (G_t - b_t) d/d(mu, sigma) log p(a_t | s_t, mu + sigma eps)
 

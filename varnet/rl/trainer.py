@@ -30,6 +30,7 @@ from varnet.trainer import Diverged, Interrupted
 # episodes so far; std: of a random weight, the root of the mean variance over the random layers.
 COLUMNS = ("episode", "score", "train_score", "steps", "entropy", "gradient", "std")
 TRAINING, EVALUATION = 0, 1
+PATIENCE = 2.0  # seconds within which signals count as one
 
 
 class Trainer:
@@ -126,11 +127,17 @@ class Trainer:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and Ctrl-C are noted and acted on after the episode; a second one acts at once."""
+        """SIGTERM and Ctrl-C are noted and acted on after the episode; a second one acts at once, unless it follows at
+        its heels: a sweep and its terminal may both send one."""
+        asked = math.inf
 
         def note(number: int, _frame: object) -> None:
-            self.signal = number
-            signal.signal(number, before[number])
+            nonlocal asked
+            self.signal, now = number, time.monotonic()
+            if now > asked + PATIENCE:
+                signal.signal(number, before[number])
+                signal.raise_signal(number)
+            asked = min(asked, now)
 
         try:
             before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}

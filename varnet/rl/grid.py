@@ -1,0 +1,41 @@
+"""Configurations of configs/rl from overrides as on the command line."""
+
+import itertools
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig
+
+from varnet.config import ConfigError
+from varnet.rl.run import check
+from varnet.run import folder_of
+
+CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs" / "rl"
+
+
+def composed(overrides: list[str]) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        cfg = compose("rl", overrides)
+    check(cfg)
+    return cfg
+
+
+def grid(overrides: list[str]) -> list[DictConfig]:
+    """The runs of a sweep, each once."""
+    found = {folder_of(cfg): cfg for cfg in map(composed, expanded(overrides))}
+    if not found:
+        raise ConfigError(f"the sweep {' '.join(overrides)} has no run: give every key at least one value")
+    return list(found.values())
+
+
+def expanded(overrides: list[str]) -> list[list[str]]:
+    """One list of overrides per run."""
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    choices = [
+        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
+        if o.is_sweep_override()
+        else [o.input_line]
+        for o in parsed
+    ]
+    return [list(chosen) for chosen in itertools.product(*choices)]
