@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 
 from varnet import figures, pool, records, tables
 from varnet.config import ConfigError
+from varnet.data.generated import toy
 from varnet.published import TABLES
 from varnet.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
 from varnet.run import folder_of
@@ -260,6 +261,14 @@ def test_fig2(tmp_path, capsys):
     numbers = json.loads((tmp_path / "fig2.numbers.json").read_text())
     assert numbers["Student's t, nu = 1e-16"]["0"] == pytest.approx(numbers["log-uniform"]["0"], abs=1e-3)
     assert numbers["log-uniform"]["4"] < numbers["log-uniform"]["0"] < numbers["log-uniform"]["-4"]
+
+
+def test_the_noise_of_figure_1_is_not_that_of_its_points():
+    """Both are normal numbers of one shape: with one seed they were the same, and the clouds were skewed."""
+    noise = torch.randn(2000, 2, generator=torch.Generator().manual_seed(figures.NOISE_SEED))
+    points = toy(0)["train_x"].reshape(4, 500, 2)
+    points = (points - points.mean(1, keepdim=True)).reshape(2000, 2)
+    assert abs(float((noise * points).mean())) < 0.1
 
 
 def test_toy_from_nothing_and_again(tmp_path, capsys):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Drawn = tuple["Figure", dict]
+NOISE_SEED = 2019  # of Figure 1; not that of its points, which are normal too
 
 
 def _panels(count: int, width: float = 3.3, height: float = 3.2, columns: int = 4, **options) -> tuple["Figure", list]:
@@ -55,17 +56,27 @@ def toy_activations(runs: list[Finished]) -> Drawn:
     for axis, run in zip(axes, runs, strict=True):
         std = _standard_deviations(run, "dense5", run.data.train_x)
         kind, correlation = representation(std)
-        torch.manual_seed(0)
-        points = (std * torch.randn_like(std)).numpy()
+        noise = torch.randn(std.shape, generator=torch.Generator().manual_seed(NOISE_SEED))
+        labels = run.data.train_y
+        for one, levels in zip("xy", _levels(std, labels), strict=True):  # classes differ by orders of magnitude
+            largest = 10.0 ** np.floor(np.log10(max(1e-3, *levels)))
+            getattr(axis, f"set_{one}scale")("symlog", linthresh=max(1e-3, min(levels)))
+            getattr(axis, f"set_{one}ticks")([-largest, 0, largest])
         for c in range(run.data.classes):
-            axis.scatter(*points[run.data.train_y.numpy() == c].T, s=3, alpha=0.5, label=f"class {c + 1}")
+            axis.scatter(*(std * noise)[labels == c].numpy().T, s=3, alpha=0.5, label=f"class {c + 1}")
         axis.set(title=f"seed {run.cfg.seed}: {kind}", xlabel="neuron 1", ylabel="neuron 2")
         numbers[f"seed {run.cfg.seed}"] = {
-            "kind": kind, "correlation of log variances": correlation, "acc_1": run.metrics["acc_1"],
+            "kind": kind, "correlation of log variances": correlation,
+            "standard deviation by neuron and class": _levels(std, labels), "acc_1": run.metrics["acc_1"],
             "acc_k": run.metrics["acc_k"],
         }  # fmt: skip
     axes[0].legend(frameon=False, fontsize=7, markerscale=2)
     return figure, numbers
+
+
+def _levels(std: torch.Tensor, labels: torch.Tensor) -> list[list[float]]:
+    """Median standard deviation of each neuron, by class."""
+    return [[float(of_one[labels == c].median()) for c in labels.unique()] for of_one in std.T]
 
 
 def representation(std: torch.Tensor) -> tuple[str, float]:
