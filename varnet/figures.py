@@ -1,5 +1,6 @@
 """The paper's figures from finished runs (Figures 1 to 5, 8 and 9). Each function returns (figure, numbers)."""
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -55,10 +56,10 @@ def toy_activations(runs: list[Finished]) -> Drawn:
     numbers = {}
     for axis, run in zip(axes, runs, strict=True):
         std = _standard_deviations(run, "dense5", run.data.train_x)
-        kind, correlation = representation(std)
         noise = torch.randn(std.shape, generator=torch.Generator().manual_seed(NOISE_SEED))
-        labels = run.data.train_y
-        for one, levels in zip("xy", _levels(std, labels), strict=True):  # classes differ by orders of magnitude
+        labels, by_neuron = run.data.train_y, _levels(std, run.data.train_y)
+        kind = representation(by_neuron)
+        for one, levels in zip("xy", by_neuron, strict=True):  # classes differ by orders of magnitude
             largest = 10.0 ** np.floor(np.log10(max(1e-3, *levels)))
             getattr(axis, f"set_{one}scale")("symlog", linthresh=max(1e-3, min(levels)))
             getattr(axis, f"set_{one}ticks")([-largest, 0, largest])
@@ -66,8 +67,7 @@ def toy_activations(runs: list[Finished]) -> Drawn:
             axis.scatter(*(std * noise)[labels == c].numpy().T, s=3, alpha=0.5, label=f"class {c + 1}")
         axis.set(title=f"seed {run.cfg.seed}: {kind}", xlabel="neuron 1", ylabel="neuron 2")
         numbers[f"seed {run.cfg.seed}"] = {
-            "kind": kind, "correlation of log variances": correlation,
-            "standard deviation by neuron and class": _levels(std, labels), "acc_1": run.metrics["acc_1"],
+            "kind": kind, "standard deviation by neuron and class": by_neuron, "acc_1": run.metrics["acc_1"],
             "acc_k": run.metrics["acc_k"],
         }  # fmt: skip
     axes[0].legend(frameon=False, fontsize=7, markerscale=2)
@@ -79,11 +79,12 @@ def _levels(std: torch.Tensor, labels: torch.Tensor) -> list[list[float]]:
     return [[float(of_one[labels == c].median()) for c in labels.unique()] for of_one in std.T]
 
 
-def representation(std: torch.Tensor) -> tuple[str, float]:
-    """Whether two neurons repeat each other (their log variances go together) or encode different things."""
-    logs = std.double().clamp_min(1e-12).log()
-    correlation = float(torch.corrcoef(logs.T)[0, 1])
-    return ("repeat" if correlation > 0.9 else "orthogonal" if abs(correlation) < 0.5 else "mixed"), correlation
+def representation(levels: list[list[float]]) -> str:
+    """repeat: both neurons order the classes by variance alike; orthogonal: some two classes the other way round, by a
+    factor of two in the standard deviation at least."""
+    first, second = (torch.tensor(of_one).clamp_min(1e-12).log() for of_one in levels)
+    above, above_too = (one[:, None] - one > math.log(2) for one in (first, second))  # class by class
+    return "orthogonal" if bool((above & above_too.T).any()) else "repeat"
 
 
 def kl_divergences() -> Drawn:
