@@ -56,18 +56,17 @@ def compressed(run, options: DictConfig, folder: Path) -> tuple:
 
     from varnet import metrics
     from varnet.checkpoint import write_atomically
-    from varnet.compress import compact, deterministic
+    from varnet.compress import binding, compact, deterministic
     from varnet.evaluation import CPU_ROWS, predict
     from varnet.packed import save
 
     net = compact(run.model, options.threshold)
-    limits = [limit for limit in (options.threshold, run.cfg.param.get("threshold")) if limit is not None]
     folder.mkdir(parents=True, exist_ok=True)
     batches = run.data.loader("test", min(CPU_ROWS, len(run.data.test_y)))
     found = {key: predict(model, batches, "deterministic") for key, model in (("before", run.model), ("after", net))}
     report = net.report
     results = {
-        "threshold": min(limits, default=None), "compression": report.compression,
+        "threshold": binding(options.threshold, run.cfg.param.get("threshold")), "compression": report.compression,
         "layers": [asdict(r) for r in report.rows], "original_bytes": report.original_bytes,
         "compact_bytes": report.compact_bytes,
         "accuracy": {key: metrics.accuracy(p.log_probs, p.y) for key, p in found.items()},

@@ -84,11 +84,10 @@ def main(arguments: list[str]) -> int:
     except (UsageError, ConfigError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    failed += library.failures
+    failed += [f"{name}: {reason}" for name, reason in library.failures.items()]
     for line in failed:
         print(line, file=sys.stderr)
-    told = [line.partition(":")[0] for line in library.failures]
-    if missing := [name for name in names if name not in [*written, *told]]:
+    if missing := [name for name in names if name not in written and name not in library.failures]:
         print(f"no finished run yet for: {', '.join(missing)}", file=sys.stderr)
     return 1 if failed or missing else 0
 

@@ -56,8 +56,8 @@ def sweep(configs: list[DictConfig]) -> None:
     names = [f"{cfg.name} seed {cfg.seed}" for cfg in configs]
 
     def done(index: int, outcome: parallel.Outcome) -> None:
-        text = f"score {outcome.result['score']:.1f}" if outcome.error is None else outcome.error
-        text = f"failed: {text}" if outcome.error is not None and not outcome.stopped else text
+        failed = outcome.error if outcome.stopped else f"failed: {outcome.error}"
+        text = failed if outcome.error else f"score {outcome.result['score']:.1f}"
         print(f"{names[index]}: {text}", flush=True)
 
     try:

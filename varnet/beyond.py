@@ -28,7 +28,7 @@ def reinforcement_learning(library: "Library") -> "Drawn | None":
     folder = Path(library.option("out_dir", "outputs")) / "rl"
     overrides = [*SWEEP, f"seed=range({max(SEEDS, library.seeds)})", f"out_dir={folder}", *passed]
     if library.may_run and (code := _sweep([*overrides, f"jobs={library.at_once}"])):
-        library.failures.append(f"fig6: scripts/rl.py ended with exit code {code}; the same command goes on")
+        library.failures["fig6"] = f"scripts/rl.py ended with exit code {code}; the same command goes on"
     folders = [place for place in map(folder_of, grid(overrides)) if finished(place)]
     return (report.figure(folders), {"rows": report.results(folders)}) if folders else None
 

@@ -114,21 +114,20 @@ def _weight(name: str, layer: nn.Module, threshold: float | None) -> Tensor:
     if isinstance(layer, Variational) and threshold is not None and not layer.param.deterministic:
         weight = weight.masked_fill(~kept(layer, threshold), 0.0)
     if not weight.any():
-        limit, own = _binding(layer, threshold)
+        own = layer.param.threshold if isinstance(layer, Variational) else None
+        limit = binding(threshold, own)
+        remedy = "raise threshold, or train" if own is None or limit != own else "train"
         raise ValueError(
             f"layer {name!r} has no weight left (mean other than 0, log alpha below threshold={limit}), so the compact "
-            f"network would ignore its input: {'train' if own else 'raise threshold, or train'} with param=additive or "
-            "weight, and a smaller schedule.beta if it emptied itself"
+            f"network would ignore its input: {remedy} with param=additive or weight, and a smaller schedule.beta if "
+            "it emptied itself"
         )
     return weight.cpu()
 
 
-def _binding(layer: nn.Module, threshold: float | None) -> tuple[float | None, bool]:
-    """The threshold that takes effect, and whether it is the layer's own."""
-    own = layer.param.threshold if isinstance(layer, Variational) else None
-    if own is None:
-        return threshold, False
-    return (own, True) if threshold is None or own <= threshold else (threshold, False)
+def binding(threshold: float | None, own: float | None) -> float | None:
+    """Which of the threshold asked for and a layer's own takes effect."""
+    return min((limit for limit in (threshold, own) if limit is not None), default=None)
 
 
 def _folded(net: nn.Sequential) -> Stages:

@@ -97,8 +97,9 @@ def _log_probs(out: Tensor) -> Tensor:
 def _summary(y: Tensor, members: list[list[Tensor]]) -> Predictions:
     """From log probabilities of each member's samples."""
     every, first = [log for samples in members for log in samples], [samples[0] for samples in members]
-    entropy, first_entropy = (torch.stack([metrics.entropy(log) for log in logs]).mean(0) for logs in (every, first))
-    return Predictions(y, average_probs(every), average_probs(first), entropy, first_entropy)
+    entropy = torch.stack([metrics.entropy(log) for log in every])  # of the first member's samples, the second's, ...
+    first_entropy = entropy[:: len(members[0])].mean(0)
+    return Predictions(y, average_probs(every), average_probs(first), entropy.mean(0), first_entropy)
 
 
 def _joined(parts: list[Predictions]) -> Predictions:

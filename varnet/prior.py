@@ -69,17 +69,18 @@ def student(mean: Tensor, variance: Tensor, nu: float = 1e-16, gradient: str = "
     """
     std, log_variance = _safe_sqrt(variance), _safe_log(variance)
     eps = torch.randn_like(variance)
-    value = 0.5 * (nu + 1) * (nu + (mean + std * eps).square()).log()
+    square = (mean + std * eps).square()
+    value = 0.5 * (nu + 1) * (nu + square).log()
     if gradient == "stein":
         with torch.no_grad():
-            by_mean, by_log_variance = _slopes(mean, variance, std, eps, value, nu, tied)
+            by_mean, by_log_variance = _slopes(mean, variance, std, eps, square, value, nu, tied)
         moved = by_log_variance * (log_variance - log_variance.detach())
         value = value.detach() + by_mean * (mean - mean.detach()) + moved
     return value - 0.5 * log_variance + C
 
 
 def _slopes(
-    mean: Tensor, variance: Tensor, std: Tensor, eps: Tensor, value: Tensor, nu: float, tied: bool
+    mean: Tensor, variance: Tensor, std: Tensor, eps: Tensor, square: Tensor, value: Tensor, nu: float, tied: bool
 ) -> tuple[Tensor, Tensor]:
     """Unbiased slopes of E f(mean + std eps), f(w) = (nu + 1)/2 log(nu + w^2), by the mean and by the log variance.
 
@@ -96,7 +97,6 @@ def _slopes(
     by_log_variance = 0.5 * ((eps.square() - 1) * rest + (nu + 1) * noisy)
     if not tied:
         return eps * rest / std, by_log_variance
-    square = (mean + std * eps).square()
     together = (nu + 1) * square / (nu + square)
     return torch.where(mean == 0, 0.0, (together - 2 * by_log_variance) / mean), by_log_variance
 

@@ -81,7 +81,7 @@ class Library:
     ):  # fmt: skip
         self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
         self.at_once = at_once  # runs of a sweep that is not one of train.py
-        self.failures: list[str] = []  # what went wrong while figures were made, a sentence each
+        self.failures: dict[str, str] = {}  # target -> what went wrong while it was made
         known = records.read(recorded) if recorded else []
         self.recorded = [(records.kind(OmegaConf.create(record["config"])), record) for record in known]
         self.data_dir = self.option("data_dir", None)
@@ -210,7 +210,7 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
             try:
                 drawn = target.draw(library)
             except ConfigError as error:
-                library.failures.append(f"{name}: {error}")
+                library.failures[name] = str(error)
                 continue
             if drawn is not None:
                 yield name, drawn
