@@ -67,6 +67,17 @@ def test_the_table_of_fixture_runs(here):
     assert html.count("<tr>") == 3 and "99.30 ± 0.20" in html
 
 
+@pytest.mark.parametrize(
+    ("shares", "compression", "wanted"), [((100.0, 100.0), 5000.0, 100.0), ((99.0, 100.0), 200.0, 99.5)]
+)
+def test_the_sparsity_of_a_whole_network(here, shares, compression, wanted):
+    sparsity = dict(zip(("dense1", "dense2"), shares, strict=True))
+    job = Job("random_labels_mnist_sparse_vd", 0, here)
+    finished(job, acc_det=10.0, train_acc_det=10.0, sparsity=sparsity, compression=compression)
+    rows = tables.rows_of("random_labels", Library(1, "full", here).metrics)
+    assert [row["mean"] for row in rows] == [10.0, 10.0, wanted]
+
+
 def test_the_records_of_a_tables_runs(here):
     complete(Job("noise_bernoulli", 0, here))
     ((name, record),) = Library(1, "full", here).records("noise").items()

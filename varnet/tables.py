@@ -56,7 +56,10 @@ def _value(run: dict, metric: str) -> float | None:
     if metric == "error":
         return 100 - run["acc_det"]
     if metric == "sparsity_all":
-        return 100 * (1 - 1 / run["compression"]) if "compression" in run else None
+        if "compression" not in run:
+            return None
+        emptied = all(share == 100 for share in run["sparsity"].values())  # compression takes one weight as left
+        return 100.0 if emptied else 100 * (1 - 1 / run["compression"])
     value: object = run
     for key in metric.split("."):
         value = value.get(key) if isinstance(value, dict) else None
