@@ -376,6 +376,7 @@ BAD = {
     "env.id=Pendulum-v1": "env.id=Pendulum-v1 does not do: the policy takes a list of numbers and chooses one of some",
     "env.max_steps=-1": "env.max_steps=-1 does not do: use a whole number from 1",
     "schedule.episodes=-5": "schedule.episodes=-5 does not do: use a whole number from 1",
+    "policy.name=mine": "schedule.lr has no value .*env.lr.mine.*: give one, a number above 0",
     "schedule.lr=-0.1": "schedule.lr=-0.1 does not do: use a number above 0",
     "reinforce.gamma=1.5": "reinforce.gamma=1.5 does not do: use a number from 0 to 1",
     "reinforce.baseline=1": "reinforce.baseline=1 does not do",
@@ -488,16 +489,17 @@ def test_report_of_known_runs(tmp_path):
     found = report.results(report.find(tmp_path))
     common = {"published": None, "n": 2, "scale": "150 episodes", "commit": "abc"}
     metric = "final score, mean of the last 100 evaluation episodes"
-    script = "python scripts/rl.py -m env=cartpole policy={} 'seed=range(2)' schedule.episodes=150 schedule.lr=0.001"
+    script = "python scripts/rl.py -m env=cartpole policy={} 'seed=range(2)' schedule.episodes=150 schedule.lr={}"
+    fast, slow = script.format("variance", 0.001), script.format("deterministic", 0.0003)
     spread = 20 / math.sqrt(2)
     assert found == [
         {"row": "cartpole, deterministic", "metric": metric, "mean": 90.0, "std": 0.0,
-         "command": script.format("deterministic"), **common},
+         "command": slow, **common},
         {"row": "cartpole, variance", "metric": metric, "mean": 110.0, "std": pytest.approx(spread),
-         "command": script.format("variance"), **common},
+         "command": fast, **common},
         {"row": "cartpole, variance - deterministic", "metric": "difference of final scores, mean of the last 100 "
          "evaluation episodes", "mean": 20.0, "std": pytest.approx(spread),
-         "command": script.format("variance,deterministic"), **common},
+         "command": f"{fast} && {slow}", **common},
     ]  # fmt: skip
     (axis,) = report.figure(report.find(tmp_path)).axes
     assert [line.get_label() for line in axis.lines] == ["deterministic (2 seeds)", "variance network (2 seeds)"]

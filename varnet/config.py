@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from varnet.schedule import DECAYS
 
@@ -120,7 +121,10 @@ def check_values(
 
 def check_each(cfg: DictConfig, checks: dict[str, tuple]) -> None:
     for key, (fits, wanted) in checks.items():
-        value = OmegaConf.select(cfg, key)
+        try:
+            value = OmegaConf.select(cfg, key)
+        except OmegaConfBaseException as error:  # ${...} that leads nowhere
+            raise ConfigError(f"{key} has no value ({str(error).splitlines()[0]}): give one, {wanted}") from error
         if not fits(value):
             raise ConfigError(f"{key}={shown(value)} does not do: use {wanted}")
 

@@ -74,20 +74,22 @@ def results(folders: Iterable[Path]) -> list[dict]:
     policy is above the others, seed by seed. The figure prints no numbers: published is null."""
     found = collect(folders)
     rows = [
-        _row(f"{env}, {policy}", "final score", list(map(final, curves.values())), env, policy, curves)
+        _row(f"{env}, {policy}", "final score", list(map(final, curves.values())), env, {policy: curves})
         for (env, policy), curves in found.items()
     ]
     for (env, policy), curves in found.items():
         mine = found.get((env, "variance"), {})
         if policy != "variance" and (shared := sorted(curves.keys() & mine.keys())):
             values = [final(mine[seed]) - final(curves[seed]) for seed in shared]
-            row, both = f"{env}, variance - {policy}", f"variance,{policy}"
-            rows.append(_row(row, "difference of final scores", values, env, both, curves))
+            row = f"{env}, variance - {policy}"
+            rows.append(_row(row, "difference of final scores", values, env, {"variance": mine, policy: curves}))
     return rows
 
 
-def _row(row: str, metric: str, values: list[float], env: str, policy: str, curves: Curves) -> dict:
-    schedule = " ".join(f"schedule.{key}={value}" for key, value in curves.config["schedule"].items())
+def _row(row: str, metric: str, values: list[float], env: str, sources: dict[str, Curves]) -> dict:
+    """sources: policy -> its runs."""
+    curves = next(iter(sources.values()))
+    commits = set().union(*(each.commits for each in sources.values()))
     return {
         "row": row,
         "metric": f"{metric}, mean of the last {curves.metrics['window']} evaluation episodes",
@@ -96,9 +98,14 @@ def _row(row: str, metric: str, values: list[float], env: str, policy: str, curv
         "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "n": len(values),
         "scale": f"{curves.metrics['episodes']} episodes",
-        "command": COMMAND.format(env=env, policy=policy, seeds=_seeds(sorted(curves)), schedule=schedule),
-        "commit": ", ".join(sorted(filter(None, curves.commits))) or None,
+        "command": " && ".join(_command(env, policy, each) for policy, each in sources.items()),
+        "commit": ", ".join(sorted(filter(None, commits))) or None,
     }
+
+
+def _command(env: str, policy: str, curves: Curves) -> str:
+    schedule = " ".join(f"schedule.{key}={value}" for key, value in curves.config["schedule"].items())
+    return COMMAND.format(env=env, policy=policy, seeds=_seeds(sorted(curves)), schedule=schedule)
 
 
 def _seeds(seeds: list[int]) -> str:
