@@ -487,19 +487,19 @@ def test_report_of_known_runs(tmp_path):
         finished_run(tmp_path, "cartpole", "variance", seed, [9.0] * 50 + [100.0 + 20 * seed] * 100)
         finished_run(tmp_path, "cartpole", "deterministic", seed, [9.0] * 50 + [90.0] * 100)
     found = report.results(report.find(tmp_path))
-    common = {"published": None, "n": 2, "scale": "150 episodes", "commit": "abc"}
+    common = {"published": None, "n": 2, "scale": "150 episodes", "commit": "abc", "seeds": [0, 1]}
     metric = "final score, mean of the last 100 evaluation episodes"
     script = "python scripts/rl.py -m env=cartpole policy={} 'seed=range(2)' schedule.episodes=150 schedule.lr={}"
     fast, slow = script.format("variance", 0.001), script.format("deterministic", 0.0003)
     spread = 20 / math.sqrt(2)
     assert found == [
         {"row": "cartpole, deterministic", "metric": metric, "mean": 90.0, "std": 0.0,
-         "command": slow, **common},
+         "values": [90.0, 90.0], "command": slow, **common},
         {"row": "cartpole, variance", "metric": metric, "mean": 110.0, "std": pytest.approx(spread),
-         "command": fast, **common},
+         "values": [100.0, 120.0], "command": fast, **common},
         {"row": "cartpole, variance - deterministic", "metric": "difference of final scores, mean of the last 100 "
          "evaluation episodes", "mean": 20.0, "std": pytest.approx(spread),
-         "command": f"{fast} && {slow}", **common},
+         "values": [10.0, 30.0], "command": f"{fast} && {slow}", **common},
     ]  # fmt: skip
     (axis,) = report.figure(report.find(tmp_path)).axes
     assert [line.get_label() for line in axis.lines] == ["deterministic (2 seeds)", "variance network (2 seeds)"]

@@ -70,24 +70,26 @@ def final(scores: np.ndarray) -> float:
 
 
 def results(folders: Iterable[Path]) -> list[dict]:
-    """Rows {row, metric, published, mean, std, n, scale, command, commit}: final scores, then how far the variance
-    policy is above the others, seed by seed. The figure prints no numbers: published is null."""
+    """Rows {row, metric, published, mean, std, n, scale, seeds, values, command, commit}: final scores, then how far the
+    variance policy is above the others, seed by seed. The figure prints no numbers: published is null."""
     found = collect(folders)
     rows = [
-        _row(f"{env}, {policy}", "final score", list(map(final, curves.values())), env, {policy: curves})
+        _row(f"{env}, {policy}", "final score", {s: final(curve) for s, curve in curves.items()}, env, {policy: curves})
         for (env, policy), curves in found.items()
     ]
     for (env, policy), curves in found.items():
         mine = found.get((env, "variance"), {})
         if policy != "variance" and (shared := sorted(curves.keys() & mine.keys())):
-            values = [final(mine[seed]) - final(curves[seed]) for seed in shared]
+            values = {seed: final(mine[seed]) - final(curves[seed]) for seed in shared}
             row = f"{env}, variance - {policy}"
             rows.append(_row(row, "difference of final scores", values, env, {"variance": mine, policy: curves}))
     return rows
 
 
-def _row(row: str, metric: str, values: list[float], env: str, sources: dict[str, Curves]) -> dict:
+def _row(row: str, metric: str, by_seed: dict[int, float], env: str, sources: dict[str, Curves]) -> dict:
     """sources: policy -> its runs."""
+    seeds = sorted(by_seed)
+    values = [by_seed[seed] for seed in seeds]
     curves = next(iter(sources.values()))
     commits = set().union(*(each.commits for each in sources.values()))
     return {
@@ -98,6 +100,8 @@ def _row(row: str, metric: str, values: list[float], env: str, sources: dict[str
         "std": float(np.std(values, ddof=1)) if len(values) > 1 else None,
         "n": len(values),
         "scale": f"{curves.metrics['episodes']} episodes",
+        "seeds": seeds,
+        "values": values,
         "command": " && ".join(_command(env, policy, each) for policy, each in sources.items()),
         "commit": ", ".join(sorted(filter(None, commits))) or None,
     }
