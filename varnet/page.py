@@ -10,7 +10,7 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.25rem 0.7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
+th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; white-space: normal; }
 thead th { border-bottom: 2px solid #888; }
 img { max-width: 100%; height: auto; }
 p.note { color: #555; font-size: 0.9rem; }
