@@ -363,3 +363,15 @@ def test_figures_from_a_real_run(tmp_path):
     metrics = json.loads((folder_of(cfg) / "metrics.json").read_text())
     figure, _ = figures.phase_transition({"loguniform": [(history, metrics)] * 2})
     assert len(figure.axes) == 2
+
+
+def test_curves_average_only_runs_evaluated_at_the_same_epochs():
+    def lines(evaluated: dict[int, float], shift: float) -> list[dict]:
+        return [{"epoch": e, "acc_k": evaluated.get(e), "log_alpha": {"dense1": {"mean": e + shift}}} for e in range(1, 5)]
+
+    often, seldom = lines({1: 10.0, 2: 20.0, 4: 40.0}, 0.0), lines({2: 90.0, 3: 90.0, 4: 90.0}, 2.0)
+    figure, _ = figures.phase_transition({"x": [(often, {"samples": 20}), (seldom, {"samples": 20})]})
+    top, bottom = figure.axes
+    assert [line.get_label() for line in top.lines] == ["20 samples (n = 1)"]
+    assert list(top.lines[0].get_xdata()) == [1, 2, 4] and list(top.lines[0].get_ydata()) == [10, 20, 40]
+    assert bottom.lines[0].get_label() == "dense1" and list(bottom.lines[0].get_ydata()) == [2, 3, 4, 5]

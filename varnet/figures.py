@@ -146,11 +146,13 @@ def phase_transition(runs: dict[str, list[tuple[list[dict], dict]]]) -> Drawn:
 
 
 def _band(axis, found: list, value: Callable[[dict], float | None], label: str, colour: str | None = None) -> None:
-    epochs = [row["epoch"] for row in found[0][0] if value(row) is not None]
-    series = [[value(row) for row in history if value(row) is not None] for history, _ in found]
-    values = np.array([s for s in series if len(s) == len(epochs)], float)
+    """Of the runs with as many points as there are, at the same epochs; the label says so where these are not all."""
+    series = [{row["epoch"]: v for row in history if (v := value(row)) is not None} for history, _ in found]
+    epochs = list(max(series, key=len))
     if not epochs:
         return
+    values = np.array([list(s.values()) for s in series if list(s) == epochs], float)
+    label += f" (n = {len(values)})" if len(values) < len(found) else ""
     (line,) = axis.plot(epochs, values.mean(0), label=label, color=colour, lw=1.6)
     if len(values) > 1:
         spread = values.std(0, ddof=1)
