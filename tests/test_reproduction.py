@@ -367,7 +367,9 @@ def test_figures_from_a_real_run(tmp_path):
 
 def test_curves_average_only_runs_evaluated_at_the_same_epochs():
     def lines(evaluated: dict[int, float], shift: float) -> list[dict]:
-        return [{"epoch": e, "acc_k": evaluated.get(e), "log_alpha": {"dense1": {"mean": e + shift}}} for e in range(1, 5)]
+        return [
+            {"epoch": e, "acc_k": evaluated.get(e), "log_alpha": {"dense1": {"mean": e + shift}}} for e in range(1, 5)
+        ]
 
     often, seldom = lines({1: 10.0, 2: 20.0, 4: 40.0}, 0.0), lines({2: 90.0, 3: 90.0, 4: 90.0}, 2.0)
     figure, _ = figures.phase_transition({"x": [(often, {"samples": 20}), (seldom, {"samples": 20})]})

@@ -70,8 +70,8 @@ def final(scores: np.ndarray) -> float:
 
 
 def results(folders: Iterable[Path]) -> list[dict]:
-    """Rows {row, metric, published, mean, std, n, scale, seeds, values, command, commit}: final scores, then how far the
-    variance policy is above the others, seed by seed. The figure prints no numbers: published is null."""
+    """Rows {row, metric, published, mean, std, n, scale, seeds, values, command, commit}: final scores, then how far
+    the variance policy is above the others, seed by seed. The figure prints no numbers: published is null."""
     found = collect(folders)
     rows = [
         _row(f"{env}, {policy}", "final score", {s: final(curve) for s, curve in curves.items()}, env, {policy: curves})
