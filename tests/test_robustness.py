@@ -65,6 +65,36 @@ def test_images_are_attacked_in_parts(monkeypatch):
     assert torch.equal(again, moved) and not torch.equal(moved, whole)
 
 
+def test_parts_are_as_large_as_the_memory_allows(monkeypatch):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model, self.rows = bright_or_dark(), []
+
+        def forward(self, x):
+            self.rows.append(len(x))
+            return self.model(x)
+
+    attack, aim = Attack(iterations=2), 1 - Y
+    for memory, rows in ((1, 1), (13, 3), (2**30, 6)):  # the pixel is kept, for the gradient of the weights: 4 bytes
+        monkeypatch.setattr(robustness, "MEMORY", memory)
+        model = Counting()
+        robustness.white_box(model, X, aim, attack)
+        assert max(model.rows[3:]) == rows
+
+
+def test_memory_that_one_more_image_takes():
+    image = torch.full((1, 1, 2, 2), 3.0)
+    shared = [nn.Flatten(), nn.Linear(4, 3), nn.Tanh()]
+    assert robustness.bytes_of_graph(nn.Sequential(*shared), image, 1) == 16 + 12  # input; output of tanh
+    noisy = nn.Sequential(*shared, nn.Dropout(0.5), nn.Linear(3, 2))
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    one, two, three = (robustness.bytes_of_graph(noisy, image, samples) for samples in (1, 2, 3))
+    assert one > 28 and three - two == two - one == one - 28  # what comes before the noise is kept once
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_untargeted_attacks_of_two_classes_are_the_targeted_ones():
     attack = Attack(iterations=12, samples=1)
     (aimed,) = experiment({"linear": bright_or_dark()}, X, Y, 2, attack)

@@ -1,6 +1,6 @@
 """Figure 7 from finished runs: deterministic, dropout and variance networks and two deep ensembles under attack.
 
-At the small scale the attacks take about half an hour on one CPU core, most of it for EOT through dropout.
+At the small scale the attacks take about three quarters of an hour on one CPU core, most of it for EOT.
 """
 
 from typing import TYPE_CHECKING

@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from varnet import attack as attacks
 from varnet.attack import Attack, random_targets, succeeded
 from varnet.config import ConfigError
-from varnet.evaluation import is_stochastic, members_of, predict
+from varnet.evaluation import is_stochastic, isolated, predict
+from varnet.layers import predicting
+from varnet.sampling import Sampler
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 Networks = dict[str, nn.Module | list[nn.Module]]  # several of a name: seeds, whose rates are averaged
 WHITE_BOX = "white box"
 ROWS = 100  # images at once
-GRAPHS = 1000  # samples of images whose graphs are in memory at once: about 1 GB for dropout in a VGG of width 0.25
+MEMORY = 2**30  # bytes that the graph of a step may take
 
 
 def experiment(
@@ -87,10 +89,31 @@ def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int
 
 def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
     """(iterations + 1, N): success of an attack that knows the network."""
-    graphs = len(members_of(model)) * (attack.samples if is_stochastic(model) else 1)  # for each image
-    rows = min(ROWS, max(1, GRAPHS // graphs))
+    rows = min(ROWS, max(1, MEMORY // bytes_of_graph(model, x, attack.samples if is_stochastic(model) else 1)))
     parts = [attacks.run(model, *part, attack).success(part[1], attack.targeted) for part in _parts(x, aim, rows)]
     return torch.cat(parts, 1).cpu()
+
+
+def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
+    """What autograd keeps for one more image: that of two images less that of one, which holds the weights as well."""
+
+    def kept(images: Tensor) -> int:
+        storages = {}
+
+        def pack(value: Tensor) -> Tensor:
+            storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+            return value
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
+            outputs = list(
+                sampler(images.requires_grad_(), samples)
+            )  # they keep their graphs, and no address is reused
+        return sum(storages.values()) if outputs else 0
+
+    with isolated(0), predicting(model, "sample"), torch.enable_grad():
+        sampler = Sampler(model)
+        one, two = (kept(x[:1].detach().float().repeat(n, *[1] * (x.dim() - 1))) for n in (1, 2))
+    return max(1, two - one)
 
 
 def transfer(
