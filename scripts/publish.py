@@ -1,7 +1,7 @@
 """Fill the tables of RESULTS.md and README.md from docs/results/NAME.json: python scripts/publish.py [--check]
 
 A table stands between <!-- table: NAME --> and <!-- end -->; `rows=A;B` after the name takes only rows that begin so,
-`metrics=a,b` only those metrics, `scale=full` only that scale. The text around it is written by hand. --check changes
+`metrics=a;b` only those metrics, `scale=full` only that scale. The text around it is written by hand. --check changes
 nothing and fails if a table is not what the JSON says.
 """
 
@@ -24,7 +24,7 @@ def table(name: str, options: str, folder: Path) -> str:
     if "rows" in chosen:
         rows = [row for row in rows if row["row"].startswith(tuple(chosen["rows"].split(";")))]
     if "metrics" in chosen:
-        rows = [row for row in rows if row["metric"] in chosen["metrics"].split(",")]
+        rows = [row for row in rows if row["metric"] in chosen["metrics"].split(";")]
     if "scale" in chosen:
         rows = [row for row in rows if row["scale"] == chosen["scale"]]
     return markdown(rows) if rows else "*Not run yet.*\n"

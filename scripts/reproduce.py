@@ -93,8 +93,8 @@ def main(arguments: list[str]) -> int:
 
 
 def write(names: list[str], library, out: Path) -> list[str]:
-    """Tables as JSON, Markdown and HTML, with configuration and metrics of their runs; figures as PNG and SVG with
-    their numbers; one page with all."""
+    """Tables as JSON, Markdown and HTML, figures as PNG and SVG with their numbers; configuration and metrics of their
+    runs; one page with all."""
     from varnet import records, tables
     from varnet.checkpoint import write_atomically
     from varnet.page import image, page
@@ -110,10 +110,10 @@ def write(names: list[str], library, out: Path) -> list[str]:
 
     for name, found in build(names, library):
         written.append(name)
+        for file, record in library.records(name).items():
+            save(f"runs/{file}", records.as_json(record))
         if isinstance(found, list):
             save(f"{name}.json", tables.as_json(found))
-            for file, record in library.records(name).items():
-                save(f"runs/{file}", records.as_json(record))
             save(f"{name}.md", f"## {TITLES[name]}\n\n{tables.markdown(found)}")
             sections.append((TITLES[name], tables.as_html(found)))
             print(f"\n{TITLES[name]}\n\n{tables.markdown(found)}")

@@ -57,9 +57,11 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     }
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
     lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, source=next(iter(runs)))
+    precision = str(first.cfg.precision)
+    option = "" if precision == "fp32" else f" precision={precision}"
     rows = robustness.results(
         lines, [round(part * attack.iterations) for part in AT], scale=library.scale, epochs=first.metrics["epochs"],
-        command=f"python scripts/reproduce.py {target} scale={library.scale}",
+        precision=precision, command=f"python scripts/reproduce.py {target} scale={library.scale}{option}",
         commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
         attack_commit=str(run.commit())[:10],
     )  # fmt: skip
