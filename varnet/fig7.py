@@ -9,6 +9,7 @@ from varnet import device, robustness, run
 from varnet.attack import Attack, Pixels
 from varnet.ensemble import Ensemble
 from varnet.figures import Drawn
+from varnet.tables import precision_option
 
 if TYPE_CHECKING:
     from varnet.reproduction import Library
@@ -57,8 +58,8 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     }
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
     lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, source=next(iter(runs)))
-    precision = str(first.cfg.precision)
-    option = "" if precision == "fp32" else f" precision={precision}"
+    precision = first.cfg.precision
+    option = precision_option(precision)
     rows = robustness.results(
         lines, [round(part * attack.iterations) for part in AT], scale=library.scale, epochs=first.metrics["epochs"],
         precision=precision, command=f"python scripts/reproduce.py {target} scale={library.scale}{option}",

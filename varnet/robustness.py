@@ -105,10 +105,8 @@ def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
             return value
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
-            outputs = list(
-                sampler(images.requires_grad_(), samples)
-            )  # they keep their graphs, and no address is reused
-        return sum(storages.values()) if outputs else 0
+            _outputs = list(sampler(images.requires_grad_(), samples))  # hold their graphs: no address is used twice
+        return sum(storages.values())
 
     with isolated(0), predicting(model, "sample"), torch.enable_grad():
         sampler = Sampler(model)

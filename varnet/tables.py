@@ -16,6 +16,11 @@ def name_at(experiment: str, scale: str) -> str:
     return experiment if scale == "full" else f"small/{experiment}"
 
 
+def precision_option(precision: str) -> str:
+    """What a command needs, behind a space, for that precision."""
+    return "" if precision == "fp32" else f" precision={precision}"
+
+
 def rows_of(table: str, runs: FindRuns) -> list[dict]:
     """A row for each scale and precision of training at which there is a finished run."""
     return [
@@ -31,7 +36,7 @@ def _row(row: Row, scale: str, precision: str, runs: list[dict]) -> dict:
     values = [value for run in runs if (value := _value(run, row.metric)) is not None]
     mean = statistics.fmean(values) if values else None
     extra = {} if row.poster is None else {"poster": row.poster}
-    option = "" if precision == "fp32" else f" precision={precision}"
+    option = precision_option(precision)
     return {
         "row": row.row, "metric": row.metric, "published": row.published, **extra, "mean": mean,
         "std": statistics.stdev(values) if len(values) > 1 else None, "n": len(values),
