@@ -28,9 +28,8 @@ NETWORKS = {  # label -> experiment; the first is the source of transferred imag
     },
     "fig7_mnist": {
         "deterministic": "fig7_mnist_deterministic",
-        "dropout": "table2_mnist_dropout",
-        "variance": "table1_zero_mean",
-        "layer-wise": "table1_layer",
+        "dropout": "fig7_mnist_dropout",
+        "variance": "fig7_mnist_variance",
     },
 }
 ENSEMBLES = {"deterministic": "deep ensemble", "variance": "variance ensemble"}
