@@ -50,6 +50,8 @@ def run_on(where: torch.device, cfg: DictConfig, folder: Path) -> dict:
     if metrics := distributed.from_first(lambda: runs.finished(folder)):
         log.info("%s is finished already; another seed=, or name=, gives another run", folder)
         return metrics
+    if warning := device.caution(where, cfg.precision):
+        log.warning(warning)
     device.tune_cpu(cfg.threads)
     torch.use_deterministic_algorithms(cfg.deterministic)
     torch.manual_seed(cfg.seed)

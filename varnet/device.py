@@ -7,6 +7,7 @@ import torch
 from varnet.config import ConfigError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")  # instructions, as torch.cpu.get_capabilities names them
 
 
 def find(device: str = "auto") -> torch.device:
@@ -31,6 +32,16 @@ def find(device: str = "auto") -> torch.device:
 
 def _mps() -> bool:
     return torch.backends.mps.is_available()
+
+
+def caution(device: torch.device, precision: str) -> str | None:
+    """A sentence where bf16 would cost time instead of saving it: products are then emulated (measured: 9 times)."""
+    if device.type != "cpu" or precision != "bf16" or not hasattr(torch.cpu, "get_capabilities"):  # an older torch
+        return None
+    has = torch.cpu.get_capabilities()
+    if any(has.get(name) for name in BFLOAT16):
+        return None
+    return "precision=bf16 is far slower than fp32 on this CPU, which has no bfloat16 instructions: leave it out"
 
 
 def tune_cpu(threads: int | None = None) -> None:
