@@ -55,7 +55,7 @@ def test_the_table_of_fixture_runs(here):
     assert tables.markdown(rows) == (
         "| row | metric | published | ours | n | difference | scale |\n"
         "|---|---|---|---|---|---|---|\n"
-        "| bernoulli | 20 samples, % | 98.70 | 99.30 ± 0.20 | 3 | 0.60 | full |\n"
+        "| bernoulli | 20 samples, % | 98.70 | 99.30 ± 0.20 | 3 | 0.60 | full, 200 epochs |\n"
         "| uniform | 20 samples, % | 98.70 | 98.00 | 1 | -0.70 | small, 20 epochs |\n"
     )
     assert rows[0]["command"] == "python train.py experiment=noise_bernoulli seed=0,1,2 -m"
@@ -102,7 +102,10 @@ def test_records_stand_for_runs_whose_folder_is_gone(here, tmp_path):
     rows = json.loads((out / "noise.json").read_text())
     found = [(row["precision"], row["n"], row["seeds"], round(row["mean"], 3)) for row in rows]
     assert found == [("fp32", 3, [0, 1, 2], 99.3), ("bf16", 1, [0], 98.0)]
-    assert rows[1]["command"].endswith("precision=bf16 seed=0") and "| full, bf16 |" in (out / "noise.md").read_text()
+    assert (
+        rows[1]["command"].endswith("precision=bf16 seed=0")
+        and "| full, 200 epochs, bf16 |" in (out / "noise.md").read_text()
+    )
     record = out / "runs" / "noise_bernoulli-seed1.json"
     text = record.read_text()
     record.write_text(text.replace('"batch_size": 200', '"batch_size": 100'))

@@ -84,7 +84,7 @@ def cells(row: dict) -> list[str]:
     ours = number(row["mean"], metric)
     if row["std"] is not None:
         ours += f" ± {number(row['std'], metric)}"
-    scale = f"small, {row['epochs']} epochs" if row["scale"] == "small" and "epochs" in row else row["scale"]
+    scale = row["scale"] + (f", {row['epochs']} epochs" if "epochs" in row else "")
     scale += "" if row.get("precision", "fp32") == "fp32" else f", {row['precision']}"
     published = number(row["published"], metric)
     if row.get("poster") is not None:
