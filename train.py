@@ -24,7 +24,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from varnet import checkpoint, device, distributed, jobs, sweep
 from varnet import run as runs
-from varnet.command import flags_first
+from varnet.command import alone, flags_first, named_folder
 from varnet.config import ConfigError, check, explain, plain
 from varnet.data.errors import DataError
 from varnet.jobs import Stopped
@@ -149,17 +149,16 @@ def command_line(arguments: list[str]) -> None:
     if distributed.rank() > 0:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first process speaks for all
     overrides = [a for a in arguments if not a.startswith("-")]
-    given = [a.partition("=")[2] for a in overrides if a.startswith("resume=")]
-    several = set(arguments) - set(overrides) in ({"-m"}, {"--multirun"})
+    flags = [a for a in arguments if a.startswith("-")]
+    several = set(flags) in ({"-m"}, {"--multirun"})
     try:
         if several and distributed.launched():
             raise ConfigError("-m does not go with torchrun, which makes several processes of one run: use one of them")
-        if given and given[-1] != "null":
-            if not given[-1]:
-                raise ConfigError("resume= is empty: name the folder of a run, or leave it out")
+        folder, others = named_folder(overrides, "resume")
+        if folder:
+            alone(folder, "resume", flags)
             logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-            cfg = runs.resumed(Path(given[-1]), [a for a in overrides if not a.startswith("resume=")])
-            guarded(cfg, Path(given[-1]))
+            guarded(runs.resumed(folder, others), folder)
             return
         if several:
             planned = sweep.plan(CONFIGS, overrides)

@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
     from varnet.config import ConfigError
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_ensemble
-    from varnet.run import open_finished
+    from varnet.run import METRICS, open_finished
 
     places = [Path(a) for i, a in enumerate(arguments) if i == 0 or "=" not in a]
 
@@ -40,6 +40,10 @@ def main(arguments: list[str]) -> int:
         run = open_finished(places[0], options.data_dir) if single else open_ensemble(places, options.data_dir)
         if not single and not options.out:
             raise ConfigError("an ensemble has no folder of its own: say where its numbers go with out=FOLDER")
+        if not single and (Path(options.out) / METRICS).exists():
+            raise ConfigError(
+                f"out={options.out} is the folder of a run, which has numbers of its own: use another one"
+            )
         analysis = Analysis(run, options, device).all()
         folder = Path(options.out) if options.out else run.folder
         write(analysis, folder)

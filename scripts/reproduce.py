@@ -46,8 +46,10 @@ def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str
         (options if key in DEFAULTS else passed)[key] = value
     numbers = {key: options[key] for key in ("seeds", "jobs")} | {"threads": passed.get("threads", "null")}
     for key, value in numbers.items():
-        if not (value.isdigit() and int(value) >= 1) and (key, value) != ("threads", "null"):
+        if not (value.isdecimal() and int(value) >= 1) and (key, value) != ("threads", "null"):
             raise UsageError(f"{key}={value} does not do: use a whole number from 1")
+    if empty := [key for key, value in (options | passed).items() if not value]:
+        raise UsageError(f"{empty[0]}= is empty: give it a value, or leave it out")
     for key, allowed in (("scale", ("full", "small")), ("run", ("true", "false"))):
         if options[key] not in allowed:
             raise UsageError(f"{key}={options[key]} does not do: use {' or '.join(allowed)}")
@@ -61,7 +63,9 @@ def main(arguments: list[str]) -> int:
         print(__doc__, end="")
         return 0 if arguments else 2
 
-    from varnet.config import ConfigError, check
+    from hydra.errors import HydraException
+
+    from varnet.config import ConfigError, check, explain
     from varnet.device import tune_cpu
     from varnet.pool import run_all
     from varnet.reproduction import TARGETS, Library, jobs_of
@@ -84,6 +88,12 @@ def main(arguments: list[str]) -> int:
     except (UsageError, ConfigError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except HydraException as error:
+        print(f"error: {explain(error, list(overrides))}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
+        return 4
     failed += [f"{name}: {reason}" for name, reason in library.failures.items()]
     for line in failed:
         print(line, file=sys.stderr)
@@ -94,16 +104,14 @@ def main(arguments: list[str]) -> int:
 
 def write(names: list[str], library, out: Path) -> list[str]:
     """Tables as JSON, Markdown and HTML, figures as PNG and SVG with their numbers; configuration and metrics of their
-    runs; one page with all."""
+    runs; one page with all that stands in the folder."""
     from varnet import records, tables
     from varnet.checkpoint import write_atomically
-    from varnet.page import image, page
     from varnet.plots import rendered
-    from varnet.published import TITLES
-    from varnet.reproduction import CAPTIONS, build
+    from varnet.reproduction import build, title
 
     (out / "runs").mkdir(parents=True, exist_ok=True)
-    sections, written = [], []
+    written = []
 
     def save(name: str, content: str | bytes) -> None:
         write_atomically(out / name, content.encode() if isinstance(content, str) else content)
@@ -113,29 +121,40 @@ def write(names: list[str], library, out: Path) -> list[str]:
         for file, record in library.records(name).items():
             save(f"runs/{file}", records.as_json(record))
         if isinstance(found, list):
-            save(f"{name}.json", tables.as_json(found))
-            save(f"{name}.md", f"## {TITLES[name]}\n\n{tables.markdown(found)}")
-            sections.append((TITLES[name], tables.as_html(found)))
-            print(f"\n{TITLES[name]}\n\n{tables.markdown(found)}")
+            rows = found
+            print(f"\n{title(name)}\n\n{tables.markdown(rows)}")
         else:
             figure, numbers = found
             if gif := numbers.pop("gif", None):
                 save(f"{name}.gif", gif)
-            png = rendered(figure)
-            save(f"{name}.png", png)
+            save(f"{name}.png", rendered(figure))
             save(f"{name}.svg", rendered(figure, "svg"))
             save(f"{name}.numbers.json", json.dumps(numbers, indent=1) + "\n")
-            content = image(png, CAPTIONS[name])
-            if rows := numbers.get("rows"):
-                save(f"{name}.json", tables.as_json(rows))
-                save(f"{name}.md", f"## {CAPTIONS[name]}\n\n{tables.markdown(rows)}")
-                content += tables.as_html(rows)
-            sections.append((CAPTIONS[name], content))
-            print(f"{CAPTIONS[name]}: {out / name}.png")
-    note = "Published values beside ours, mean ± standard deviation over n seeds; the scale of a run stands in its row."
-    save("report.html", page("Variance Networks: reproduction", note, sections))
-    print(f"report: {out / 'report.html'}")
+            rows = numbers.get("rows")
+            print(f"{title(name)}: {out / name}.png")
+        if rows:
+            save(f"{name}.json", tables.as_json(rows))
+            save(f"{name}.md", f"## {title(name)}\n\n{tables.markdown(rows)}")
+    if written:
+        save("report.html", report(out))
+        print(f"report: {out / 'report.html'}")
     return written
+
+
+def report(out: Path) -> str:
+    """The page of every table and figure in a folder, whenever it was made."""
+    from varnet import tables
+    from varnet.page import image, page
+    from varnet.reproduction import TARGETS, title
+
+    sections = []
+    for name in TARGETS:
+        rows, png = out / f"{name}.json", out / f"{name}.png"
+        content = image(png.read_bytes(), title(name)) if png.exists() else ""
+        content += tables.as_html(json.loads(rows.read_text())) if rows.exists() else ""
+        sections += [(title(name), content)] if content else []
+    note = "Published values beside ours, mean ± standard deviation over n seeds; the scale of a run stands in its row."
+    return page("Variance Networks: reproduction", note, sections)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ python scripts/rl.py render=FOLDER                              an episode of it
 
 Sweeps: Hydra's own launcher runs one job after the other, so this script expands -m itself (the same syntax: lists,
 range(), choice()) and gives every run a process and one thread; jobs=N says how many at a time. A run that fails does
-not stop the others, and the same command runs only what is missing. figure6.png and fig6.json then stand in out_dir.
+not stop the others, and the same command runs only what is missing. figure6.png and fig6.json, of all runs in out_dir
+that go together, then stand there.
 With hydra/launcher=... (e.g. joblib, submitit_slurm) the sweep is left to that launcher.
 """
 
 import json
 import logging
 import sys
+import zlib
 from pathlib import Path
 
 import hydra
@@ -24,7 +26,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from varnet import checkpoint
 from varnet import run as runs
-from varnet.command import flags_first
+from varnet.command import alone, flags_first, named_folder
 from varnet.config import ConfigError, explain
 from varnet.rl import parallel, render, report
 from varnet.rl.grid import CONFIGS, composed, grid
@@ -72,17 +74,25 @@ def sweep(configs: list[DictConfig]) -> None:
 
 
 def summarise(folders: list[Path], out_dir: Path) -> None:
+    """Figure 6 of all finished runs in out_dir. Where these do not go together it is that of this sweep, in files with
+    a mark in their names: a trial does not replace the figure of earlier runs."""
+    together, mark = report.find(out_dir), ""
     try:
-        rows, chart = report.results(folders), report.figure(folders)
+        report.collect(together)
+    except ConfigError:
+        together, mark = folders, f"-{zlib.crc32(' '.join(sorted(map(str, folders))).encode()):08x}"
+    try:
+        rows, chart = report.results(together), report.figure(together)
     except ConfigError as error:  # a sweep over something else than seeds
         print(f"no figure: {error}")
         return
-    checkpoint.write_atomically(out_dir / "fig6.json", (json.dumps(rows, indent=2) + "\n").encode())
-    checkpoint.write_atomically(out_dir / "figure6.png", report.png(chart))
+    picture = out_dir / f"figure6{mark}.png"
+    checkpoint.write_atomically(out_dir / f"fig6{mark}.json", (json.dumps(rows, indent=2) + "\n").encode())
+    checkpoint.write_atomically(picture, report.png(chart))
     for row in rows:
         spread = "" if row["std"] is None else f" +- {row['std']:.1f}"
         print(f"{row['row']:<40}{row['mean']:8.1f}{spread}  (n = {row['n']})")
-    print(f"figure: {out_dir / 'figure6.png'}")
+    print(f"figure: {picture}")
 
 
 def stop(message: object, code: int) -> None:
@@ -95,23 +105,19 @@ def main(cfg: DictConfig) -> float:
     return guarded(cfg)
 
 
-def named_folder(overrides: list[str], key: str) -> Path | None:
-    """The folder that resume= or render= names."""
-    given = [o.partition("=")[2] for o in overrides if o.startswith(f"{key}=")]
-    if given and not given[-1]:
-        raise ConfigError(f"{key}= is empty: name the folder of a run, or leave it out")
-    return Path(given[-1]) if given and given[-1] != "null" else None
-
-
 def command_line(arguments: list[str]) -> None:
     """What Hydra would report over many lines is said in one; resume= and render= bypass composition."""
     overrides = [a for a in arguments if not a.startswith("-")]
     flags = [a for a in arguments if a.startswith("-")]
     try:
-        if folder := named_folder(overrides, "render"):
-            print("policy: {}\nscore of the episode: {:.0f}".format(*render.gif(folder)))
-        elif folder := named_folder(overrides, "resume"):
-            guarded(runs.resumed(folder, [o for o in overrides if not o.startswith("resume=")]), folder)
+        shown, beside = named_folder(overrides, "render")
+        folder, others = named_folder(overrides, "resume")
+        if shown:
+            alone(shown, "render", flags + beside)
+            print("policy: {}\nscore of the episode: {:.0f}".format(*render.gif(shown)))
+        elif folder:
+            alone(folder, "resume", flags)
+            guarded(runs.resumed(folder, others, runs.RL), folder)
         elif flags and set(flags) <= set(SWEEP) and not any(o.startswith("hydra/launcher") for o in overrides):
             configs = grid(overrides)
             make_env(configs[0]).close()  # a missing package is said once, not by every run

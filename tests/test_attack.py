@@ -66,9 +66,9 @@ def test_pgd_within_a_euclidean_ball(iterations):
     torch.testing.assert_close(found, x + min(3.0 * iterations, 20.0) * way)
 
 
-@pytest.mark.parametrize("gap", [1.0, 50.0, 80.0])
+@pytest.mark.parametrize("gap", [1.0, 50.0, 70.0])
 def test_the_euclidean_step_is_as_long_where_the_gradient_is_small(gap):
-    """Squares of a gradient of 1e-21 and less are 0 in float32."""
+    """Squares of a gradient of 1e-23 and less are 0 in float32; denormal numbers may be 0 too (varnet.device)."""
     model, x = linear(), images(1, 100, 150)
     model.model[1].bias.data = torch.tensor([gap, 0.0])
     model.model[1].weight.data /= 100

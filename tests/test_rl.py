@@ -26,7 +26,7 @@ from varnet.rl.episode import Episode, choose, play
 from varnet.rl.grid import grid
 from varnet.rl.run import build_policy, make_env, run
 from varnet.rl.trainer import EVALUATION, TRAINING, Trainer
-from varnet.run import folder_of, resumed
+from varnet.run import RL, folder_of, resumed
 from varnet.trainer import Diverged, Interrupted
 
 pytest.importorskip("gymnasium", reason="pip install 'varnet[rl]'")
@@ -303,7 +303,7 @@ def test_a_signal_saves_and_resuming_is_bit_for_bit(name, number, tmp_path, monk
         with pytest.raises(Interrupted):
             run(cut)
     assert len(checkpoint.load(folder_of(cut))["history"]) == number
-    run(resumed(folder_of(cut), []), folder_of(cut))
+    run(resumed(folder_of(cut), [], RL), folder_of(cut))
     assert_equal_runs(folder_of(whole), folder_of(cut))
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from varnet.checks import choice, number
+from varnet.checks import choice, number, whole
 from varnet.evaluation import is_stochastic, isolated
 from varnet.layers import predicting
 from varnet.metrics import average_probs, log_likelihood
@@ -40,12 +40,13 @@ class Attack:
     def __post_init__(self):
         choice("method", self.method, METHODS)
         for key, low in (("iterations", 0), ("samples", 1), ("seed", 0)):
-            value = getattr(self, key)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise ValueError(f"{key}={value!r} does not do: use a whole number from {low}")
+            whole(key, getattr(self, key), low)
+        for key in ("targeted", "random_start"):
+            if not isinstance(getattr(self, key), bool):
+                raise ValueError(f"{key}={getattr(self, key)!r} does not do: use True or False")
         if number("step", self.step) <= 0:
             raise ValueError(f"step={self.step!r} does not do: use a number above 0, in pixels of 0..255")
-        if self.judged is not None and self.judged not in range(1, self.samples + 1):
+        if self.judged is not None and whole("judged", self.judged, 1) > self.samples:
             raise ValueError(f"judged={self.judged!r} does not do: use a whole number from 1 to samples={self.samples}")
         self._check_bound()
 
@@ -65,7 +66,10 @@ class Pixels(nn.Module):
     def __init__(self, model: nn.Module, mean: tuple[float, ...] | None = None, std: tuple[float, ...] | None = None):
         super().__init__()
         self.model = model
-        shift, scale = (torch.tensor(v).view(-1, 1, 1) * BRIGHTEST for v in (mean or (0.0,), std or (1.0,)))
+        given = ((0.0,) if mean is None else mean, (1.0,) if std is None else std)
+        shift, scale = (torch.as_tensor(v, dtype=torch.float32).view(-1, 1, 1) * BRIGHTEST for v in given)
+        if not bool((scale > 0).all()):
+            raise ValueError(f"std={std!r} does not do: use numbers above 0")
         self.register_buffer("shift", shift, persistent=False)
         self.register_buffer("scale", scale, persistent=False)
 
@@ -105,6 +109,11 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
         for iteration in range(attack.iterations + 1):
             now.requires_grad_()
             logs = [out.float().log_softmax(1) for out in sampler(now, samples)]
+            if not found and not 0 <= int(aim.min()) <= int(aim.max()) < logs[0].shape[1]:
+                raise ValueError(
+                    f"classes {int(aim.min())} to {int(aim.max())} were given to attack, but the network "
+                    f"knows 0 to {logs[0].shape[1] - 1}: give classes that it knows"
+                )
             found.append(average_probs([log.detach() for log in logs[: attack.judged]]))
             images = [*images, now.detach()] if keep else [now.detach()]
             if iteration < attack.iterations:
@@ -113,11 +122,20 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
 
 
 def _checked(x: Tensor, aim: Tensor) -> Tensor:
+    for name, value in (("images", x), ("classes", aim)):
+        if not isinstance(value, Tensor):
+            raise ValueError(f"the {name} are a {type(value).__name__}: give a torch.Tensor")
+    if aim.dim() != 1 or aim.dtype != torch.long:
+        raise ValueError(f"the classes are {tuple(aim.shape)} of {aim.dtype}: give one torch.int64 for each image")
     if len(x) == 0 or len(x) != len(aim):
         raise ValueError(f"{len(x)} images come with {len(aim)} classes: give at least one image, and a class for each")
     x = x.detach().float()
     if not (float(x.min()) >= 0 and float(x.max()) <= BRIGHTEST):  # true for NaN
         raise ValueError("the images are not of 0..255: attack raw pixels, and let varnet.attack.Pixels normalise them")
+    if float(x.max()) <= 1 and bool((x % 1 != 0).any()):
+        raise ValueError(
+            "the images are of 0..1: steps are in pixels of 0..255, so give x * 255 (varnet.attack.Pixels)"
+        )
     return x
 
 

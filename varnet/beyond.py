@@ -26,11 +26,16 @@ def reinforcement_learning(library: "Library") -> "Drawn | None":
 
     passed = [o for o in library.overrides if o.partition("=")[0] in ("device", "threads", "checkpoint_every")]
     folder = Path(library.option("out_dir", "outputs")) / "rl"
-    overrides = [*SWEEP, f"seed=range({max(SEEDS, library.seeds)})", f"out_dir={folder}", *passed]
+    overrides = [*SWEEP, f"seed=range({max(SEEDS, library.seeds)})", f"out_dir={quoted(str(folder))}", *passed]
     if library.may_run and (code := _sweep([*overrides, f"jobs={library.at_once}"])):
         library.failures["fig6"] = f"scripts/rl.py ended with exit code {code}; the same command goes on"
     folders = [place for place in map(folder_of, grid(overrides)) if finished(place)]
     return (report.figure(folders), {"rows": report.results(folders)}) if folders else None
+
+
+def quoted(value: str) -> str:
+    """For Hydra, which takes a comma for the end of a choice of a sweep."""
+    return "'" + value.replace("'", "\\'") + "'"
 
 
 def _sweep(overrides: list[str]) -> int:

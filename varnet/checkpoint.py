@@ -56,19 +56,22 @@ def exists(folder: Path) -> bool:
 
 def load(folder: Path, put_aside: bool = False) -> dict:
     """The newest checkpoint of a folder that can be read. The run that owns the folder puts damaged ones aside, so that
-    they replace no good one when it saves."""
-    reasons = []
-    there = [path for path in (folder / FRESH, folder / NAME, folder / PREVIOUS) if path.exists()]
-    for path in there:
+    they replace no good one when it saves; where none is good all stay, so that it is not begun anew unasked."""
+    damaged: dict[Path, CheckpointError] = {}
+    for path in (folder / FRESH, folder / NAME, folder / PREVIOUS):
+        if not path.exists():
+            continue
         try:
-            return read(path)
+            state = read(path)
         except CheckpointError as error:
-            reasons.append(str(error))
-            if path != there[-1]:
-                log.warning("%s; the one before it is used", error)
+            damaged[path] = error
+            continue
+        for bad, error in damaged.items():
+            log.warning("%s; the one before it is used", error)
             if put_aside:
-                os.replace(path, path.with_name(path.name + ".damaged"))
-    found = "; ".join(reasons) or f"{folder} has no {NAME}"
+                os.replace(bad, bad.with_name(bad.name + ".damaged"))
+        return state
+    found = "; ".join(map(str, damaged.values())) or f"{folder} has no {NAME}"
     raise CheckpointError(f"{found}: start the run anew in another folder, e.g. with name=NAME")
 
 

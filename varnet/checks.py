@@ -15,6 +15,12 @@ def number(key: str, value: object) -> float:
     return float(value)
 
 
+def whole(key: str, value: object, low: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value < 2**63:
+        raise ValueError(f"{key}={value!r} does not do: use a whole number from {low}")
+    return value
+
+
 def interval(key: str, value: object) -> tuple[float, float]:
     try:
         low, high = (number(key, v) for v in value)

@@ -1,11 +1,13 @@
-"""What the scripts' command lines share: the order of flags, and how a script ends."""
+"""What the scripts' command lines share: the order of flags, folders given by name, and how a script ends."""
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from omegaconf.errors import OmegaConfBaseException
 
 from varnet.checkpoint import CheckpointError
+from varnet.config import ConfigError
 from varnet.data import DataError
 
 WITH_VALUE = {  # of Hydra's flags
@@ -21,6 +23,22 @@ def flags_first(arguments: list[str]) -> list[str]:
         valued = i > 0 and arguments[i - 1] in WITH_VALUE and "=" not in argument
         (flags if argument.startswith("-") or valued else overrides).append(argument)
     return flags + overrides
+
+
+def named_folder(overrides: list[str], key: str) -> tuple[Path | None, list[str]]:
+    """The folder that resume= or render= names, and the other overrides. It is not for the configuration: Hydra's + and
+    ++ before the key change nothing."""
+    named = [o for o in overrides if o.lstrip("+").startswith(f"{key}=")]
+    given = named[-1].partition("=")[2] if named else "null"
+    if not given:
+        raise ConfigError(f"{key}= is empty: name the folder of a run, or leave it out")
+    return None if given == "null" else Path(given), [o for o in overrides if o not in named]
+
+
+def alone(folder: Path, key: str, others: list[str]) -> None:
+    """Refuse what has no meaning beside a folder given by name."""
+    if others:
+        raise ConfigError(f"{others[0]} has no meaning beside {key}={folder}, a run as it was begun: leave it out")
 
 
 def guarded(work: Callable[[], None]) -> int:

@@ -13,11 +13,11 @@ BFLOAT16 = ("avx512_bf16", "amx_bf16", "bf16", "sve_bf16")  # instructions, as t
 def find(device: str = "auto") -> torch.device:
     """The device of the given name; `auto` is CUDA, else MPS, else the CPU."""
     if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "mps" if _mps() else "cpu")
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps() else "cpu")
     kind = str(device).split(":")[0]
     if kind not in DEVICES:
         raise ConfigError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N")
-    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not _mps()):
+    if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not has_mps()):
         raise ConfigError(f"device={device!r} is not on this machine: use device=auto or device=cpu")
     try:
         found = torch.device(device)
@@ -30,7 +30,7 @@ def find(device: str = "auto") -> torch.device:
     return found
 
 
-def _mps() -> bool:
+def has_mps() -> bool:
     return torch.backends.mps.is_available()
 
 

@@ -37,11 +37,13 @@ def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finish
     places = [Path(place) for place in places]
     if not places:
         raise ConfigError("there is no run to make an ensemble of: name the folders of finished runs")
-    if twice := [place for place in places if places.count(place) > 1]:
-        raise ConfigError(f"{twice[0]} is named twice: an ensemble has every run once")
-    first, members = None, []
+    first, members, seen = None, [], {}
     for place in places:
         found = _opened(place, data_dir)
+        own = _weights_of(place, found)
+        if own in seen:
+            raise ConfigError(f"{place} is named twice, also as {seen[own]}: an ensemble has every network once")
+        seen[own] = place
         first = first or found
         _check_fits(found, first, place, places[0])
         members.append(found.model)
@@ -60,6 +62,9 @@ def _opened(place: Path, data_dir: str | None) -> Finished:
     """A run as it ended, or as it was at a snapshot."""
     if place.suffix != ".pt":
         return open_finished(place, data_dir)
+    if not (place.is_file() and (place.parent / place.name) in snapshots(place.parent)):
+        there = ", ".join(path.name for path in snapshots(place.parent)) or "none"
+        raise ConfigError(f"{place} is no snapshot (in its folder: {there}): name one, or the folder of a run")
     found = open_finished(place.parent, data_dir)
     try:
         found.model.load_state_dict(checkpoint.read(place)["model"])
@@ -68,6 +73,13 @@ def _opened(place: Path, data_dir: str | None) -> Finished:
             raise
         raise ConfigError(f"{place} does not fit the model of its run: take a snapshot of the same run") from error
     return found
+
+
+def _weights_of(place: Path, found: Finished) -> tuple[Path, int]:
+    """Folder and epoch: two names for the same weights are equal here."""
+    if place.suffix != ".pt":
+        return place.resolve(), found.metrics["epochs"]
+    return place.parent.resolve(), int(place.stem.removeprefix("snapshot_"))
 
 
 def _check_fits(found: Finished, first: Finished, place: Path, first_place: Path) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from varnet import metrics
+from varnet import device, metrics
 from varnet.ensemble import Ensemble
 from varnet.layers import Variational, layers_of, predicting, resample
 from varnet.metrics import average_probs
@@ -184,6 +184,11 @@ def batch_statistics(model: nn.Module) -> Iterator[None]:
 def isolated(seed: int) -> Iterator[None]:
     """Random numbers of their own inside; those outside go on as if nothing had been drawn."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
+    mps = torch.mps.get_rng_state() if device.has_mps() else None  # fork_rng does not know of it, manual_seed does
     with torch.random.fork_rng(devices):
         torch.manual_seed(seed)
-        yield
+        try:
+            yield
+        finally:
+            if mps is not None:
+                torch.mps.set_rng_state(mps)

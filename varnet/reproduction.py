@@ -10,9 +10,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from varnet import fig7, figures, records, run, tables
 from varnet.beyond import linear_models, reinforcement_learning
+from varnet.checkpoint import CheckpointError
 from varnet.config import ConfigError
+from varnet.data import DataError
 from varnet.movie import emptying
-from varnet.published import TABLES
+from varnet.published import TABLES, TITLES
 from varnet.tables import name_at
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
@@ -188,6 +190,10 @@ CAPTIONS = {
 }
 
 
+def title(name: str) -> str:
+    return TITLES.get(name) or CAPTIONS[name]
+
+
 def jobs_of(names: list[str], library: Library) -> list[Job]:
     """Every run that the targets need, each once (two rows may share a run)."""
     found: dict[Path, Job] = {}
@@ -209,7 +215,7 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, object]]:
         elif all(_there(library, target, experiment) for experiment in target.experiments):
             try:
                 drawn = target.draw(library)
-            except ConfigError as error:
+            except (ConfigError, CheckpointError, DataError) as error:
                 library.failures[name] = str(error)
                 continue
             if drawn is not None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from varnet import attack as attacks
 from varnet.attack import Attack, random_targets, succeeded
+from varnet.checks import whole
 from varnet.config import ConfigError
 from varnet.evaluation import is_stochastic, isolated, predict
 from varnet.layers import predicting
@@ -46,9 +47,18 @@ def experiment(
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
     source     the name of the network (its last seed) whose attacked images are shown to the others (first seeds)
     """
-    if images is not None and images < 1:
-        raise ValueError(f"images={images} does not do: use a whole number from 1, or None for all")
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
+    if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
+        raise ValueError(f"networks: {empty[0]} has no network: give at least one")
+    if images is not None:
+        whole("images", images, 1)
+    if eot is not None:
+        whole("eot", eot, attack.judged or attack.samples)  # it judges with as many samples as before
+    if len(x) != len(y) or (len(y) and int(y.max()) >= classes):
+        largest = int(y.max()) if len(y) else None
+        raise ValueError(
+            f"{len(x)} images, {len(y)} labels up to {largest}, classes={classes}: these do not fit together"
+        )
     if source is not None and source not in several:
         raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
     every = [model for models in several.values() for model in models]
@@ -74,7 +84,8 @@ def experiment(
         victims = {name: next((m for m in models if m is not made_on), None) for name, models in several.items()}
         victims = {name: model for name, model in victims.items() if model is not None}
         for name, success in transfer(made_on, victims, x, aim, attack).items():
-            lines.append(line(name, f"transfer from {source}", [success], attack))
+            member = any(module is made_on for module in victims[name].modules())  # then it is hardly a transfer
+            lines.append(line(name, f"transfer from {source}{', a member' * member}", [success], attack))
     return lines
 
 

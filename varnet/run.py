@@ -20,6 +20,7 @@ from varnet.data import DataError, Dataset, load
 from varnet.layers import layers_of
 
 CONFIG, METRICS, HISTORY = ".hydra/config.yaml", "metrics.json", "history.jsonl"
+TRAIN, RL = "train.py", "scripts/rl.py"  # whose runs there are
 
 
 def load_data(cfg: DictConfig) -> Dataset:
@@ -122,8 +123,8 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def saved_config(folder: Path, key: str = "resume=") -> DictConfig:
-    """The configuration of an earlier run; `key` is what the user gave the folder with."""
+def saved_config(folder: Path, key: str = "resume=", script: str = TRAIN) -> DictConfig:
+    """The configuration of an earlier run of a script; `key` is what the user gave the folder with."""
     if not folder.is_dir():
         raise ConfigError(f"{key}{folder} is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd")
     if not (folder / CONFIG).exists():
@@ -133,6 +134,8 @@ def saved_config(folder: Path, key: str = "resume=") -> DictConfig:
         assert isinstance(cfg, DictConfig) and "schedule" in cfg
     except Exception as error:
         raise ConfigError(f"{key}{folder}: {CONFIG} cannot be read; restore it or start the run anew") from error
+    if (made_by := RL if "policy" in cfg else TRAIN) != script:
+        raise ConfigError(f"{key}{folder} is a run of {made_by}: name the folder of a run of {script}")
     return cfg
 
 
@@ -170,14 +173,18 @@ def open_finished(folder: Path, data_dir: str | None = None) -> Finished:
     return Finished(folder, cfg, metrics, data, model)
 
 
-def resumed(folder: Path, overrides: list[str]) -> DictConfig:
-    """The run's own configuration; only what does not change its result may be given anew."""
-    cfg = saved_config(folder)
+def resumed(folder: Path, overrides: list[str], script: str = TRAIN) -> DictConfig:
+    """The run's own configuration; only what changes neither its result nor its place may be given anew."""
+    cfg = saved_config(folder, script=script)
+    unknown = object()
     for override in overrides:
-        key, _, value = override.partition("=")
+        key, equals, value = override.lstrip("+").partition("=")
+        mine = OmegaConf.select(cfg, key, default=unknown) if equals and key else unknown
+        free = key in HARMLESS or (key in RUNTIME and key not in ("out_dir", "name"))
+        if mine is unknown and not free:
+            raise ConfigError(f"{override} is no key=value of the run in {folder}: leave it out")
         value = OmegaConf.from_dotlist([f"x={value}"]).x
-        mine = OmegaConf.select(cfg, key)
-        if key in RUNTIME or key in HARMLESS:
+        if free:
             OmegaConf.update(cfg, key, value)
         elif (mine.get("name") if isinstance(mine, DictConfig) else mine) != value:
             raise ConfigError(

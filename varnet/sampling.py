@@ -8,6 +8,7 @@ the check fails, is run whole for every sample. Noise that a model draws from a 
 is not seen.
 """
 
+import contextlib
 import operator
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -71,8 +72,8 @@ class Cut(NamedTuple):
 def cut(model: nn.Module, x: Tensor) -> Cut | None:
     """None if the model has to be run whole."""
     few = x[:2]
-    with torch.random.fork_rng(_devices(x)), torch.no_grad():
-        before = _generators(x)
+    before = _generators(x)
+    with _restored(before, x), torch.no_grad():
         try:
             module = fx.GraphModule(model, _Tracer().trace(model))
         except Exception:  # control flow that depends on values, and whatever else cannot be traced
@@ -267,8 +268,13 @@ def _restore(states: list[Tensor], x: Tensor) -> None:
         getattr(torch, x.device.type).set_rng_state(states[1])
 
 
-def _devices(x: Tensor) -> list[torch.device]:
-    return [x.device] if x.device.type == "cuda" else []
+@contextlib.contextmanager
+def _restored(states: list[Tensor], x: Tensor) -> Iterator[None]:
+    """Whatever is drawn inside, the generators end as they were."""
+    try:
+        yield
+    finally:
+        _restore(states, x)
 
 
 def _same(before: list[Tensor], after: list[Tensor]) -> bool:

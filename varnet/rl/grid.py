@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Glob
 from omegaconf import DictConfig
 
 from varnet.config import ConfigError
@@ -32,6 +33,8 @@ def grid(overrides: list[str]) -> list[DictConfig]:
 def expanded(overrides: list[str]) -> list[list[str]]:
     """One list of overrides per run."""
     parsed = OverridesParser.create().parse_overrides(overrides)
+    if globs := [o.input_line for o in parsed if isinstance(o.value(), Glob)]:
+        raise ConfigError(f"{globs[0]} does not do: name the choices, with commas between them")
     choices = [
         [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
         if o.is_sweep_override()

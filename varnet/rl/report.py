@@ -2,15 +2,18 @@
 
 import io
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from hydra.errors import HydraException
 
-from varnet.config import ConfigError, differences, identity
+from varnet.config import ConfigError, differences, identity, shown
+from varnet.rl.grid import composed
 from varnet.rl.run import WINDOW, finished
-from varnet.run import HISTORY, saved_config
+from varnet.run import HISTORY, RL, saved_config
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +25,7 @@ STYLES = {  # policy -> (label, colour), in the order of the paper's legend
     "variance": ("variance network", "#4c72b0"),
 }
 SMOOTHING = 50  # episodes of the moving average that the figure shows
-COMMAND = "python scripts/rl.py -m env={env} policy={policy} 'seed={seeds}' {schedule}"
+COMMAND = "python scripts/rl.py -m env={env} policy={policy} 'seed={seeds}' {options}"
 
 
 class Curves(dict):
@@ -47,7 +50,7 @@ def collect(folders: Iterable[Path]) -> dict[tuple[str, str], Curves]:
         if metrics is None:
             raise ConfigError(f"{folder} holds no finished run: finish it with python scripts/rl.py resume={folder}")
         curves = found.setdefault((metrics["env"], metrics["policy"]), Curves())
-        config = identity(saved_config(folder)) | {"seed": None}
+        config = identity(saved_config(folder, "", RL)) | {"seed": None}
         if curves and (lines := differences(config, curves.config)):
             raise ConfigError(
                 f"{folder} is no other seed of the same run: {'; '.join(lines[:3])}; leave one of them out"
@@ -108,8 +111,31 @@ def _row(row: str, metric: str, by_seed: dict[int, float], env: str, sources: di
 
 
 def _command(env: str, policy: str, curves: Curves) -> str:
-    schedule = " ".join(f"schedule.{key}={value}" for key, value in curves.config["schedule"].items())
-    return COMMAND.format(env=env, policy=policy, seeds=_seeds(sorted(curves)), schedule=schedule)
+    """The schedule, and whatever else is not as the two choices have it."""
+    usual, own = _leaves(_usual(env, policy)), _leaves(curves.config)
+    options = [
+        f"{key}={shown(own.get(key))}" for key in dict.fromkeys([*own, *usual])
+        if key != "seed" and (key.startswith("schedule.") or own.get(key) != usual.get(key))
+    ]  # fmt: skip
+    return COMMAND.format(
+        env=env, policy=policy, seeds=_seeds(sorted(curves)), options=" ".join(map(shlex.quote, options))
+    )
+
+
+def _usual(env: str, policy: str) -> dict:
+    """The configuration of these two choices and nothing else; empty if they are no choices."""
+    try:
+        return identity(composed([f"env={env}", f"policy={policy}"]))
+    except HydraException:
+        return {}
+
+
+def _leaves(values: dict, prefix: str = "") -> dict:
+    """{"a": {"b": 1}} -> {"a.b": 1}"""
+    found = {}
+    for key, value in values.items():
+        found |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
 
 
 def _seeds(seeds: list[int]) -> str:
@@ -127,10 +153,20 @@ def figure(folders: Iterable[Path]) -> "Figure":
         for (env, policy), curves in found.items():
             if env == task:
                 _draw(axis, policy, curves)
-        axis.set(title=TASKS.get(task, task), xlabel="episode of training", ylabel="evaluation score")
+        axis.set(
+            title=_title(task, next(curves for (env, _), curves in found.items() if env == task)),
+            xlabel="episode of training",
+            ylabel="evaluation score",
+        )
         axis.grid(alpha=0.25)
         axis.legend(frameon=False)
     return chart
+
+
+def _title(task: str, curves: Curves) -> str:
+    """The paper's name of the task, unless it was run with other options."""
+    own = curves.config["env"]
+    return TASKS[task] if task in TASKS and own == _usual(task, "variance")["env"] else f"{own['id']}, as env={task}"
 
 
 def _draw(axis, policy: str, curves: Curves) -> None:

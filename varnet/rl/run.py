@@ -106,15 +106,13 @@ def finished(folder: Path) -> dict | None:
         metrics = json.loads((folder / runs.METRICS).read_text())
     except (OSError, ValueError):
         return None
-    return metrics if isinstance(metrics, dict) and "score" in metrics else None
+    needed = {"score", "window", "env", "policy", "episodes", "seed", "commit"}
+    return metrics if isinstance(metrics, dict) and needed <= metrics.keys() else None
 
 
 def trained(folder: Path) -> Trainer:
     """The run in a folder as its last checkpoint has it, to look at."""
-    try:
-        cfg = runs.saved_config(folder)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace("resume=", "render=", 1)) from error
+    cfg = runs.saved_config(folder, "render=", runs.RL)
     check(cfg)
     env = make_env(cfg)
     trainer = Trainer(cfg, env, build_policy(cfg, env), torch.device("cpu"), folder)
