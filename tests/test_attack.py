@@ -172,6 +172,10 @@ def test_random_targets():
         ({"iterations": -1}, "iterations=-1 does not do"),
         ({"samples": 0}, "samples=0 does not do"),
         ({"judged": 11}, "judged=11 does not do: use a whole number from 1 to samples=10"),
+        ({"judged": True}, "judged=True does not do"),
+        ({"judged": 2.0}, "judged=2.0 does not do"),
+        ({"seed": 2**70}, "does not do: use a whole number from 0"),
+        ({"targeted": "no"}, "targeted='no' does not do: use True or False"),
     ],
 )
 def test_wrong_options(options, words):
@@ -187,9 +191,21 @@ def test_wrong_options(options, words):
         (torch.full((2, *SHAPE), math.nan), torch.zeros(2).long(), "not of 0..255"),
         (torch.rand(2, *SHAPE), torch.zeros(3).long(), "2 images come with 3 classes"),
         (torch.rand(0, *SHAPE), torch.zeros(0).long(), "at least one image"),
+        (torch.rand(2, *SHAPE), torch.zeros(2).long(), "the images are of 0..1"),
+        (torch.full((2, *SHAPE), 7.0), torch.zeros(2), "are (2,) of torch.float32: give one torch.int64 for each"),
+        (torch.full((2, *SHAPE), 7.0), torch.zeros(2, 1).long(), "the classes are (2, 1)"),
+        (torch.full((2, *SHAPE), 7.0), [0, 0], "the classes are a list: give a torch.Tensor"),
+        (torch.full((2, *SHAPE), 7.0), torch.tensor([0, 2]), "but the network knows 0 to 1"),
+        (torch.full((2, *SHAPE), 7.0), torch.tensor([0, -1]), "classes -1 to 0 were given"),
     ],
 )
 def test_wrong_images(x, aim, words):
     with pytest.raises(ValueError) as caught:
         attacks.run(linear(), x, aim, Attack())
     assert words in str(caught.value)
+
+
+def test_pixels_of_a_wrong_scale():
+    assert Pixels(nn.Identity(), torch.tensor([0.5]), torch.tensor([0.5]))(torch.tensor([[[255.0]]])).item() == 1
+    with pytest.raises(ValueError, match="does not do: use numbers above 0"):
+        Pixels(nn.Identity(), (0.5,), (0.0,))

@@ -149,7 +149,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize("arguments", [("param=layr",), ("eval.samples=0",), ("resume=tests",), ("resume=",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [("param=layr",), ("eval.samples=0",), ("resume=tests",), ("resume=",), ("++resume=nowhere",), ("resume=x", "-m")],
+)
 def test_the_command_says_one_sentence(arguments):
     done = command(*arguments)
     assert done.returncode == 2 and done.stdout == ""

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -108,8 +109,26 @@ def test_run_folders_are_a_network(runs):
     torch.testing.assert_close(ours, metrics.average_probs(members))
     assert found.cfg.name.startswith("ensemble of 2: ")
     assert found.members == (str(runs["a"]), str(runs["b"]))
-    with pytest.raises(ConfigError, match="is named twice"):
-        open_ensemble([runs["a"], runs["b"], runs["a"]])
+
+
+def test_no_network_counts_twice(runs, monkeypatch):
+    """Whatever it is called. The weights at the end of a run are those of its last snapshot."""
+    monkeypatch.chdir(runs["a"])
+    last = runs["b"] / "snapshot_3.pt"
+    last.write_bytes((runs["b"] / checkpoint.NAME).read_bytes())
+    try:
+        for same in ([runs["a"], runs["b"], runs["a"]], [runs["a"], Path(".")], [runs["b"], last]):
+            with pytest.raises(ConfigError, match="is named twice"):
+                open_ensemble(same)
+    finally:
+        last.unlink()
+    assert len(open_ensemble([runs["a"], runs["a"] / "snapshot_2.pt"]).members) == 2
+
+
+@pytest.mark.parametrize("name", ["snapshot_9.pt", checkpoint.NAME])
+def test_what_is_no_snapshot_is_refused(runs, name):
+    with pytest.raises(ConfigError, match=r"is no snapshot \(in its folder: snapshot_1.pt, snapshot_2.pt\)"):
+        open_ensemble([runs["a"] / name])
 
 
 @pytest.mark.parametrize(
@@ -188,6 +207,8 @@ def test_the_script_evaluates_an_ensemble(runs, tmp_path, capsys):
     before = sorted(path.name for path in runs["a"].iterdir())
     assert evaluate.main([str(runs["a"]), str(runs["b"]), *few]) == 2
     assert "out=FOLDER" in capsys.readouterr().err
+    assert evaluate.main([str(runs["a"]), str(runs["b"]), *few, f"out={runs['b']}"]) == 2
+    assert "is the folder of a run" in capsys.readouterr().err
     assert evaluate.main([str(runs["a"]), str(runs["b"]), *few, f"out={tmp_path}"]) == 0
     results = json.loads((tmp_path / "evaluation.json").read_text())
     assert results["run"]["name"].startswith("ensemble of 2") and "elbo" not in results

@@ -7,7 +7,7 @@ import torch
 from statistics_helper import assert_mean, assert_same_mean
 from torch import nn
 
-from varnet import metrics, predicting, resample
+from varnet import evaluation, metrics, predicting, resample
 from varnet.evaluation import (
     batch_size,
     batch_statistics,
@@ -132,6 +132,16 @@ def test_evaluating_does_not_disturb_the_random_numbers_and_is_reproducible():
         a = torch.rand(1)
     with isolated(3):
         assert torch.equal(a, torch.rand(1))
+
+
+def test_the_generator_of_mps_is_left_alone_too(monkeypatch):
+    put_back = []
+    monkeypatch.setattr(evaluation.device, "has_mps", lambda: True)
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: "before")
+    monkeypatch.setattr(torch.mps, "set_rng_state", put_back.append)
+    with pytest.raises(ZeroDivisionError), evaluation.isolated(0):
+        assert not put_back and 1 / 0
+    assert put_back == ["before"]
 
 
 def test_data_term_is_the_mean_over_samples():

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 from composing import ROOT
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from varnet import figures, pool, records, tables
+from varnet.checkpoint import CheckpointError
 from varnet.config import ConfigError
+from varnet.data import DataError
 from varnet.data.generated import toy
 from varnet.published import TABLES
 from varnet.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
@@ -208,6 +211,8 @@ def test_published_numbers_are_those_of_the_experiments_headers():
         (["fig2", "scale=tiny"], "scale=tiny"),
         (["fig2", "jobs=x"], "jobs=x"),
         (["linear", "threads=0"], "threads=0"),
+        (["fig2", "seeds=²"], "seeds=²"),
+        (["fig6", "out_dir="], "out_dir= is empty"),
     ],
 )
 def test_wrong_arguments(arguments, words):
@@ -258,13 +263,41 @@ def test_fig6_takes_its_own_runs_and_tells_of_a_sweep_that_failed(tmp_path, monk
     assert (tmp_path / "out" / "fig2.png").exists()
 
 
-def test_one_figure_that_cannot_be_drawn_does_not_stop_the_others(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("kind", [ConfigError, CheckpointError, DataError])
+def test_one_figure_that_cannot_be_drawn_does_not_stop_the_others(kind, tmp_path, monkeypatch, capsys):
     def refuse(_library):
-        raise ConfigError("no image is right")
+        raise kind("no image is right")
 
     monkeypatch.setitem(TARGETS, "fig6", TARGETS["fig6"]._replace(draw=refuse))
     assert reproduce.main(["fig6", "fig2", f"out={tmp_path}"]) == 1
     assert capsys.readouterr().err == "fig6: no image is right\n" and (tmp_path / "fig2.png").exists()
+
+
+def test_the_page_has_what_was_made_before(here, tmp_path):
+    complete(Job("noise_bernoulli", 0, here))
+    page = tmp_path / "report.html"
+    assert reproduce.main(["fig2", f"out={tmp_path}"]) == 0
+    assert reproduce.main(["fig6", "run=false", f"out={tmp_path}", *here]) == 1, "nothing is made of nothing"
+    assert "Figure 2" in page.read_text() and "Section 3.3" not in page.read_text()
+    assert reproduce.main(["noise", "run=false", f"out={tmp_path}", *here]) == 0
+    assert "Figure 2" in page.read_text() and "Section 3.3" in page.read_text()
+
+
+@pytest.mark.parametrize(("argument", "code"), [("out_dir=a=b", 2), ("out_dir=a(b", 2), ("out=/dev/null", 4)])
+def test_places_that_cannot_be_used_are_one_sentence(argument, code, capsys):
+    assert reproduce.main(["noise", "run=false", argument]) == code
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_a_folder_with_a_comma_is_one_folder():
+    from varnet.beyond import quoted
+    from varnet.rl.grid import expanded
+
+    for name in ("a,b", "it's", "a=b (c)"):
+        (overrides,) = expanded([f"out_dir={quoted(name)}"])
+        with initialize_config_dir(str(ROOT / "configs" / "rl"), version_base="1.3"):
+            assert compose("rl", overrides).out_dir == name
 
 
 def test_fig2(tmp_path, capsys):

@@ -26,7 +26,7 @@ from varnet.rl.episode import Episode, choose, play
 from varnet.rl.grid import grid
 from varnet.rl.run import build_policy, make_env, run
 from varnet.rl.trainer import EVALUATION, TRAINING, Trainer
-from varnet.run import RL, folder_of, resumed
+from varnet.run import RL, folder_of, resumed, saved_config
 from varnet.trainer import Diverged, Interrupted
 
 pytest.importorskip("gymnasium", reason="pip install 'varnet[rl]'")
@@ -469,6 +469,37 @@ def test_the_command_says_one_sentence():
     assert done.stderr.startswith("error: policy=varianc is not known") and done.stderr.count("\n") == 1
 
 
+def test_folders_given_by_name(tmp_path):
+    """Hydra's + and ++ begin no other run, and what would have no effect is refused."""
+    cfg = tiny(tmp_path, "schedule.episodes=2")
+    run(cfg)
+    folder = folder_of(cfg)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for words, arguments in {
+        "resume=nowhere is not a folder": ["++resume=nowhere"],
+        "eval.actions=greedy has no meaning beside render=": [f"render={folder}", "eval.actions=greedy"],
+        "-m has no meaning beside resume=": [f"resume={folder}", "-m"],
+        "name the choices": ["-m", "policy=glob(*)"],
+    }.items():
+        done = command(*arguments, f"out_dir={tmp_path}") if "eval" not in words else command(*arguments)
+        assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    with pytest.raises(config.ConfigError, match=r"is a run of scripts/rl.py: name the folder of a run of train.py"):
+        resumed(folder, [])
+
+
+def test_a_trial_does_not_replace_the_figure_of_other_runs(tmp_path):
+    common = [f"out_dir={tmp_path}", "env.max_steps=20", "policy.hidden=16", "jobs=1"]
+    for arguments in (["seed=0,1", "schedule.episodes=3"], ["seed=2", "schedule.episodes=3"]):
+        assert command("-m", "policy=deterministic", *arguments, *common).returncode == 0
+    rows = json.loads((tmp_path / "fig6.json").read_text())
+    assert rows[0]["n"] == 3, "seeds of another sweep count"
+    assert command("-m", "policy=deterministic", "schedule.episodes=2", *common).returncode == 0
+    assert json.loads((tmp_path / "fig6.json").read_text()) == rows
+    (trial,) = tmp_path.glob("fig6-*.json")
+    assert json.loads(trial.read_text())[0]["n"] == 1 and list(tmp_path.glob("figure6-*.png"))
+
+
 def finished_run(folder: Path, env: str, policy: str, seed: int, scores: list[float], **changes) -> Path:
     """The folder of a finished run, written by hand."""
     changes = {"env": env, "policy": policy, "seed": seed, "schedule.episodes": 150, **changes}
@@ -504,6 +535,19 @@ def test_report_of_known_runs(tmp_path):
     (axis,) = report.figure(report.find(tmp_path)).axes
     assert [line.get_label() for line in axis.lines] == ["deterministic (2 seeds)", "variance network (2 seeds)"]
     assert axis.lines[1].get_ydata()[-1] == 110.0 and len(axis.collections) == 2 and axis.get_title() == "CartPole-v0"
+
+
+def test_the_command_of_a_row_has_all_that_is_not_usual(tmp_path):
+    changes = {"reinforce.gamma": 0.5, "policy.hidden": 8, "env.id": "MountainCar-v0", "reinforce.baseline": "null"}
+    finished_run(tmp_path, "cartpole", "variance", 3, [9.0] * 150, **changes)
+    (row,) = report.results(report.find(tmp_path))
+    words = row["command"].split()
+    assert {f"{key}={value}" for key, value in changes.items()} <= set(words)
+    overrides = [word.strip("'") for word in words[3:]]
+    (again,) = grid(overrides)
+    assert config.digest(again) == config.digest(saved_config(report.find(tmp_path)[0], "", RL))
+    (axis,) = report.figure(report.find(tmp_path)).axes
+    assert axis.get_title() == "MountainCar-v0, as env=cartpole"
 
 
 def test_report_refuses_what_it_must_not_average(tmp_path):

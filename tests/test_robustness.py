@@ -137,6 +137,33 @@ def test_an_unknown_source():
         experiment({"a": bright_or_dark()}, X, Y, 2, Attack(), source="b")
 
 
+def test_a_source_inside_an_ensemble_is_said():
+    plain = bright_or_dark()
+    networks = {"plain": plain, "both": Ensemble([plain, bright_or_dark(130.0)])}
+    kinds = [row["attack"] for row in experiment(networks, X, Y, 2, Attack(iterations=1), source="plain")]
+    assert kinds == [WHITE_BOX, WHITE_BOX, "transfer from plain, a member"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"images": 0}, "images=0 does not do: use a whole number from 1"),
+        ({"images": 2.5}, "images=2.5 does not do"),
+        ({"eot": 5}, "eot=5 does not do: use a whole number from 10"),
+        ({"classes": 1}, "classes=1: these do not fit together"),
+        ({"y": Y[:2]}, "6 images, 2 labels"),
+        ({"networks": {"a": []}}, "a has no network"),
+        ({"networks": {}}, "has no network"),
+    ],
+)
+def test_wrong_experiments_are_refused_before_any_attack(changes, words, monkeypatch):
+    monkeypatch.setattr(robustness, "white_box", lambda *_: pytest.fail("attacked"))
+    given = {"networks": {"a": bright_or_dark()}, "x": X, "y": Y, "classes": 2, "attack": Attack()} | changes
+    with pytest.raises(ValueError) as caught:
+        experiment(**given)
+    assert words in str(caught.value)
+
+
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (200, 200), (57, 200)])
 def test_wilson(k, n):
     reference = binomtest(k, n).proportion_ci(0.95, method="wilson")

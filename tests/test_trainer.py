@@ -16,7 +16,7 @@ from composing import ROOT, composed, tiny
 from train import run
 from varnet import checkpoint, trainer
 from varnet.config import ConfigError
-from varnet.run import folder_of, resumed
+from varnet.run import RL, folder_of, resumed
 from varnet.trainer import Diverged, Interrupted
 
 
@@ -296,8 +296,9 @@ def test_no_readable_checkpoint_is_an_error(tmp_path):
     folder.mkdir()
     for name in (checkpoint.NAME, checkpoint.PREVIOUS):
         (folder / name).write_bytes(b"not a checkpoint")
-    with pytest.raises(checkpoint.CheckpointError, match=r"checkpoint.pt cannot be read.*previous.pt cannot be read"):
-        checkpoint.load(folder)
+    for _ in range(2):  # the second time too: the run is not begun anew in their place
+        with pytest.raises(checkpoint.CheckpointError, match=r"point.pt cannot be read.*previous.pt cannot be read"):
+            checkpoint.load(folder, put_aside=True)
 
 
 def test_a_checkpoint_is_never_unpickled(tmp_path):
@@ -314,6 +315,14 @@ def test_resuming_with_another_config_is_refused(tmp_path, monkeypatch):
     folder = folder_of(cfg)
     with pytest.raises(ConfigError, match=r"schedule.lr=0.5 does not fit resume=.*which has schedule.lr=0.001"):
         resumed(folder, ["schedule.lr=0.5"])
+    for strange in ("foo", "polcy.hiden=null", "=1"):
+        with pytest.raises(ConfigError, match=f"{strange} is no key=value of the run in"):
+            resumed(folder, [strange])
+    for elsewhere in ("out_dir=x", "name=x"):
+        with pytest.raises(ConfigError, match=f"{elsewhere} does not fit resume="):
+            resumed(folder, [elsewhere])
+    with pytest.raises(ConfigError, match=r"is a run of train.py: name the folder of a run of scripts/rl.py"):
+        resumed(folder, [], RL)
     same = resumed(folder, ["schedule.lr=0.001", "threads=1", "param=layer", "eval.every=3"])
     assert same.threads == 1 and same.eval.every == 3
     text = (folder / ".hydra/config.yaml").read_text()
