@@ -170,7 +170,7 @@ def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):
 def test_the_poster_and_small_numbers_are_shown():
     row = {"row": "layer", "metric": "kl", "published": 1.7, "poster": 0.36, "mean": 0.01234, "std": None, "n": 1}
     shown = tables.cells(row | {"difference": -1.68766, "scale": "full", "epochs": 200})
-    assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "full"]
+    assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "full, 200 epochs"]
 
 
 def test_rows_that_share_a_run_share_it():
