@@ -65,6 +65,7 @@ def main(arguments: list[str]) -> int:
 
     from hydra.errors import HydraException
 
+    from varnet.command import unwritable
     from varnet.config import ConfigError, check, explain
     from varnet.device import tune_cpu
     from varnet.pool import run_all
@@ -92,8 +93,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: {explain(error, list(overrides))}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
-        return 4
+        return unwritable(error)
     failed += [f"{name}: {reason}" for name, reason in library.failures.items()]
     for line in failed:
         print(line, file=sys.stderr)

@@ -113,6 +113,17 @@ def test_eot_changes_the_steps_and_not_the_verdict():
     assert torch.equal(few.log_probs[0], many.log_probs[0]) and not torch.equal(few.images[-1], many.images[-1])
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("method", attacks.METHODS)
+def test_a_caller_without_gradients(method, mode):
+    model, x, aim = Pixels(variance_network()), images(), torch.tensor([0, 1, 2, 0, 1])
+    attack = Attack(method, 3, epsilon=None if method == "fast_sign" else 8.0)
+    wanted = attacks.run(model, x, aim, attack)
+    with mode():
+        found = attacks.run(model, x.clone(), aim.clone(), attack)
+    assert torch.equal(found.images[-1], wanted.images[-1]) and not torch.equal(found.images[-1], x)
+
+
 def test_nothing_of_the_network_changes():
     net = variance_network().train()
     net.dense2.eval()
@@ -209,3 +220,7 @@ def test_pixels_of_a_wrong_scale():
     assert Pixels(nn.Identity(), torch.tensor([0.5]), torch.tensor([0.5]))(torch.tensor([[[255.0]]])).item() == 1
     with pytest.raises(ValueError, match="does not do: use numbers above 0"):
         Pixels(nn.Identity(), (0.5,), (0.0,))
+    colours = Pixels(nn.Identity(), (0.5, 0.5, 0.5), (1.0,))
+    assert colours(torch.zeros(2, 3, 4, 4)).shape == (2, 3, 4, 4)
+    with pytest.raises(ValueError, match=r"shape \(2, 1, 4, 4\) meet a mean and std of 3 channels"):
+        colours(torch.zeros(2, 1, 4, 4))

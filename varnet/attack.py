@@ -74,6 +74,11 @@ class Pixels(nn.Module):
         self.register_buffer("scale", scale, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        channels = max(len(self.shift), len(self.scale))
+        if channels > 1 and x.shape[-3] != channels:  # 1 would broadcast
+            raise ValueError(
+                f"images of shape {tuple(x.shape)} meet a mean and std of {channels} channels: give those of the images"
+            )
         return self.model((x - self.shift) / self.scale)
 
 
@@ -103,7 +108,8 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
     project = _projection(x, attack)
     samples = attack.samples if is_stochastic(model) else 1
     images, found = [], []
-    with isolated(attack.seed), predicting(model, "sample"), torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad(), isolated(attack.seed), predicting(model, "sample"):
+        aim = aim.clone()  # of a caller in inference mode it could not be kept for the gradient
         sampler = Sampler(model)
         now = project(_start(x, attack))
         for iteration in range(attack.iterations + 1):

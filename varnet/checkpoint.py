@@ -72,7 +72,7 @@ def load(folder: Path, put_aside: bool = False) -> dict:
                 os.replace(bad, bad.with_name(bad.name + ".damaged"))
         return state
     found = "; ".join(map(str, damaged.values())) or f"{folder} has no {NAME}"
-    raise CheckpointError(f"{found}: start the run anew in another folder, e.g. with name=NAME")
+    raise CheckpointError(f"{found}: start the run anew in another folder, with out_dir=FOLDER")
 
 
 def read(path: Path) -> dict:

@@ -49,6 +49,11 @@ def guarded(work: Callable[[], None]) -> int:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
-        return 4
+        return unwritable(error)
     return 0
+
+
+def unwritable(error: OSError) -> int:
+    """Say that out= cannot be used; the exit code."""
+    print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
+    return 4

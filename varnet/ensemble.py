@@ -62,8 +62,9 @@ def _opened(place: Path, data_dir: str | None) -> Finished:
     """A run as it ended, or as it was at a snapshot."""
     if place.suffix != ".pt":
         return open_finished(place, data_dir)
-    if not (place.is_file() and (place.parent / place.name) in snapshots(place.parent)):
-        there = ", ".join(path.name for path in snapshots(place.parent)) or "none"
+    kept = snapshots(place.parent)
+    if place not in kept:
+        there = ", ".join(path.name for path in kept) or "none"
         raise ConfigError(f"{place} is no snapshot (in its folder: {there}): name one, or the folder of a run")
     found = open_finished(place.parent, data_dir)
     try:

@@ -1,5 +1,6 @@
 """Run folders -> Figure 6 and its rows: evaluation score by episode of training, mean and spread over the seeds."""
 
+import functools
 import io
 import json
 import shlex
@@ -122,6 +123,7 @@ def _command(env: str, policy: str, curves: Curves) -> str:
     )
 
 
+@functools.cache
 def _usual(env: str, policy: str) -> dict:
     """The configuration of these two choices and nothing else; empty if they are no choices."""
     try:
