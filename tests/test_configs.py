@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 from composing import ROOT, composed, tiny
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
+import train
 from train import run
 from varnet import config
 from varnet.command import flags_first
+from varnet.plots import rendered
 from varnet.run import build_model, folder_of, load_data
+from varnet.trainer import Trainer
 
 CONFIGS = ROOT / "configs"
 NAMES = {group: sorted(p.stem for p in (CONFIGS / group).glob("*.yaml")) for group in ("model", "param", "prior")}
+PICTURE = rendered(Figure(figsize=(0.1, 0.1)))
 PAIRING = {"lenet5": "mnist", "lenet300": "mnist", "fc": "mnist", "vgg": "cifar10", "toy": "toy"}
 
 
@@ -33,6 +38,13 @@ def test_a_model_brings_its_papers_dataset(model):
     assert composed("dataset=digits", f"model={model}").dataset.name == "digits"
 
 
+@pytest.fixture
+def unpictured(monkeypatch):
+    """The picture of a run takes longer than two steps and has tests of its own."""
+    monkeypatch.setattr(Trainer, "figure", lambda self: PICTURE)
+
+
+@pytest.mark.usefixtures("unpictured")
 @pytest.mark.parametrize("model, param, prior", list(itertools.product(*NAMES.values())))
 def test_every_combination_takes_two_steps(model, param, prior, tmp_path):
     metrics = run(tiny(tmp_path, f"model={model}", f"param={param}", f"prior={prior}"))
@@ -42,6 +54,7 @@ def test_every_combination_takes_two_steps(model, param, prior, tmp_path):
 EXPERIMENTS = sorted(str(p.relative_to(CONFIGS / "experiment"))[:-5] for p in (CONFIGS / "experiment").rglob("*.yaml"))
 
 
+@pytest.mark.usefixtures("unpictured")
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_every_experiment_takes_two_steps(experiment, tmp_path):
     labels = ["dataset.labels=null"] if "cifar100" in experiment else []  # digits have no coarse ones
@@ -149,21 +162,30 @@ def command(*arguments: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("param=layr",), ("eval.samples=0",), ("resume=tests",), ("resume=",), ("++resume=nowhere",), ("resume=x", "-m")],
-)
-def test_the_command_says_one_sentence(arguments):
-    done = command(*arguments)
+def test_the_command_says_one_sentence():
+    done = command("param=layr")
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments", [["eval.samples=0"], ["resume=tests"], ["resume="], ["++resume=nowhere"], ["-m", "resume=x"]]
+)
+def test_a_refusal_is_one_sentence(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        train.command_line(arguments)
+    said = capsys.readouterr()
+    assert caught.value.code == 2 and said.out == ""
+    assert said.err.startswith("error: ") and said.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("out_dir", ["/dev/null/x", "/dev/null"])
-def test_an_out_dir_that_cannot_be_used(out_dir):
-    done = command("dataset=digits", "schedule.epochs=1", "threads=1", f"out_dir={out_dir}")
-    assert done.returncode == 2 and done.stderr.startswith(f"error: out_dir={out_dir} cannot be used")
-    assert done.stderr.count("\n") == 1
+def test_an_out_dir_that_cannot_be_used(out_dir, capsys):
+    with pytest.raises(SystemExit) as caught:
+        train.guarded(composed("dataset=digits", "schedule.epochs=1", "threads=1", f"out_dir={out_dir}"))
+    said = capsys.readouterr().err
+    assert caught.value.code == 2 and said.startswith(f"error: out_dir={out_dir} cannot be used")
+    assert said.count("\n") == 1
 
 
 def test_help_explains_groups_and_keys():

@@ -318,6 +318,7 @@ def test_the_noise_of_figure_1_is_not_that_of_its_points():
     assert abs(float((noise * points).mean())) < 0.1
 
 
+@pytest.mark.slow
 def test_toy_from_nothing_and_again(tmp_path, capsys):
     arguments = ["toy", "scale=small", f"out={tmp_path / 'out'}", f"out_dir={tmp_path / 'runs'}", "threads=1"]
     assert reproduce.main(arguments) == 0

@@ -20,6 +20,7 @@ from torch import nn
 
 import varnet
 from varnet import checkpoint, config
+from varnet.command import flags_first
 from varnet.rl import parallel, reinforce, render, report
 from varnet.rl import policy as policies
 from varnet.rl.episode import Episode, choose, play
@@ -28,6 +29,9 @@ from varnet.rl.run import build_policy, make_env, run
 from varnet.rl.trainer import EVALUATION, TRAINING, Trainer
 from varnet.run import RL, folder_of, resumed, saved_config
 from varnet.trainer import Diverged, Interrupted
+
+sys.path.append(str(ROOT / "scripts"))
+import rl
 
 pytest.importorskip("gymnasium", reason="pip install 'varnet[rl]'")
 CONFIGS = ROOT / "configs" / "rl"
@@ -436,6 +440,14 @@ def test_a_sweep_runs_each_run_once_and_needs_one(tmp_path):
     assert [cfg.seed for cfg in grid([f"out_dir={tmp_path}", "seed=0,1,0"])] == [0, 1]
     with pytest.raises(config.ConfigError, match=r"the sweep seed=range\(0\) has no run"):
         grid(["seed=range(0)"])
+    with pytest.raises(config.ConfigError, match=r"seed=99999999999999999999 "):
+        grid(["seed=0,99999999999999999999"])
+
+
+def test_a_sweep_has_the_configurations_of_its_single_runs():
+    found = grid(["policy=variance,deterministic", "seed=0,7", "schedule.lr=0.01"])
+    wanted = [(policy, seed) for policy in ("variance", "deterministic") for seed in (0, 7)]
+    assert found == [composed(f"policy={policy}", f"seed={seed}", "schedule.lr=0.01") for policy, seed in wanted]
 
 
 def sleeping(folder: Path) -> None:
@@ -469,7 +481,7 @@ def test_the_command_says_one_sentence():
     assert done.stderr.startswith("error: policy=varianc is not known") and done.stderr.count("\n") == 1
 
 
-def test_folders_given_by_name(tmp_path):
+def test_folders_given_by_name(tmp_path, capsys):
     """Hydra's + and ++ begin no other run, and what would have no effect is refused."""
     cfg = tiny(tmp_path, "schedule.episodes=2")
     run(cfg)
@@ -481,20 +493,23 @@ def test_folders_given_by_name(tmp_path):
         "-m has no meaning beside resume=": [f"resume={folder}", "-m"],
         "name the choices": ["-m", "policy=glob(*)"],
     }.items():
-        done = command(*arguments, f"out_dir={tmp_path}") if "eval" not in words else command(*arguments)
-        assert done.returncode == 2 and words in done.stderr and done.stderr.count("\n") == 1, done.stderr
+        place = [] if "eval" in words else [f"out_dir={tmp_path}"]
+        with pytest.raises(SystemExit) as caught:
+            rl.command_line(flags_first([*arguments, *place]))
+        said = capsys.readouterr().err
+        assert caught.value.code == 2 and words in said and said.count("\n") == 1, said
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     with pytest.raises(config.ConfigError, match=r"is a run of scripts/rl.py: name the folder of a run of train.py"):
         resumed(folder, [])
 
 
 def test_a_trial_does_not_replace_the_figure_of_other_runs(tmp_path):
-    common = [f"out_dir={tmp_path}", "env.max_steps=20", "policy.hidden=16", "jobs=1"]
-    for arguments in (["seed=0,1", "schedule.episodes=3"], ["seed=2", "schedule.episodes=3"]):
-        assert command("-m", "policy=deterministic", *arguments, *common).returncode == 0
+    sweep = [finished_run(tmp_path, "cartpole", "deterministic", seed, [9.0] * 150) for seed in range(3)]
+    rl.summarise(sweep[2:], tmp_path)
     rows = json.loads((tmp_path / "fig6.json").read_text())
     assert rows[0]["n"] == 3, "seeds of another sweep count"
-    assert command("-m", "policy=deterministic", "schedule.episodes=2", *common).returncode == 0
+    trial = finished_run(tmp_path / "trial", "cartpole", "deterministic", 0, [9.0] * 2, **{"schedule.episodes": 2})
+    rl.summarise([trial], tmp_path)
     assert json.loads((tmp_path / "fig6.json").read_text()) == rows
     (trial,) = tmp_path.glob("fig6-*.json")
     assert json.loads(trial.read_text())[0]["n"] == 1 and list(tmp_path.glob("figure6-*.png"))

@@ -171,18 +171,18 @@ def test_notes_that_cannot_be_read_are_left_out(tmp_path):
 
 
 def test_one_failure_does_not_stop_the_others_and_the_second_start_does_what_is_left(tmp_path):
-    arguments = ("-m", *FAST, "schedule.epochs=1", "threads=1", "seed=0,1,2", f"out_dir={tmp_path}")
-    folders = [folder_of(composed(*arguments[1:-2], f"seed={seed}", arguments[-1])) for seed in range(3)]
+    arguments = ("-m", *FAST, "schedule.epochs=1", "threads=1", "seed=0,1", f"out_dir={tmp_path}")
+    folders = [folder_of(composed(*arguments[1:-2], f"seed={seed}", arguments[-1])) for seed in range(2)]
     with occupied(folders[0]):
         done = train(*arguments)
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "sweep: 2 of 3 runs are finished" in done.stderr
+    assert "sweep: 1 of 2 runs are finished" in done.stderr
     assert f"#0 seed=0: {folders[0]} is being written by another process" in done.stderr
-    assert [(folder / "metrics.json").exists() for folder in folders] == [False, True, True]
-    before = [metrics_time(folder) for folder in folders[1:]]
+    assert [(folder / "metrics.json").exists() for folder in folders] == [False, True]
+    before = metrics_time(folders[1])
     again = train(*arguments)
-    assert again.returncode == 0 and "sweep: 3 of 3 runs are finished" in again.stdout
-    assert [metrics_time(folder) for folder in folders[1:]] == before
+    assert again.returncode == 0 and "sweep: 2 of 2 runs are finished" in again.stdout
+    assert metrics_time(folders[1]) == before and (folders[0] / "metrics.json").exists()
     planned = sweep.plan(CONFIGS, list(arguments[1:]))
     assert sweep.carry_out(planned, lambda: pytest.fail("ran again"), []) == 0
 

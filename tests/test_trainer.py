@@ -420,18 +420,17 @@ def wait_for(condition, process: subprocess.Popen, seconds: float = 60) -> None:
     assert condition(), process.communicate()[0]
 
 
-def test_sigkill_at_any_moment_and_resume_equals_uninterrupted(tmp_path):
-    arguments = (*FAST, "schedule.epochs=120")
+def test_sigkill_and_resume_equals_uninterrupted(tmp_path):
+    arguments = (*FAST, "schedule.epochs=40")
     whole, cut = (composed(*arguments, f"out_dir={tmp_path / name}") for name in ("whole", "cut"))
     run(whole)
     folder = folder_of(cut)
     history = folder / "history.jsonl"
-    for lines in (2, 40):  # killed twice, wherever it is by then
-        process = start(*arguments, f"out_dir={tmp_path / 'cut'}") if lines == 2 else start(f"resume={folder}")
-        wait_for(lambda n=lines: history.exists() and history.read_text().count("\n") >= n, process)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-        process.stdout.close()
+    process = start(*arguments, f"out_dir={tmp_path / 'cut'}")
+    wait_for(lambda: history.exists() and history.read_text().count("\n") >= 2, process)
+    process.send_signal(signal.SIGKILL)  # wherever it is by then
+    assert process.wait() == -signal.SIGKILL
+    process.stdout.close()
     done = start(f"resume={folder}")
     output = done.communicate(timeout=120)[0]
     assert done.returncode == 0 and "going on after epoch" in output and "1 samp." in output
@@ -446,14 +445,6 @@ def test_signals_save_and_the_exit_code_tells(tmp_path, number, code):
     output = process.communicate(timeout=60)[0]
     assert process.returncode == code and f"resume={tmp_path}" in output.replace("\n", "")
     assert checkpoint.load(next(tmp_path.glob("*/*")))["step"] > 0
-
-
-def test_a_sweep_of_two_jobs_gives_two_folders(tmp_path):
-    process = start("-m", *FAST, "schedule.epochs=1", "seed=0,1", f"out_dir={tmp_path}")
-    output = process.communicate(timeout=120)[0]
-    assert process.returncode == 0, output
-    assert len(list(tmp_path.glob("*/seed*/metrics.json"))) == 2
-    assert sorted(p.name.split("-")[0] for p in tmp_path.glob("*/seed*")) == ["seed0", "seed1"]
 
 
 @pytest.mark.slow

@@ -238,8 +238,8 @@ def initialise_from(model: nn.Module, path: Path) -> None:
 
 def provenance(cfg: DictConfig) -> dict:
     """What a number needs beside it: seed, commit, versions, machine."""
-    packages = {"torch", "torchvision", "numpy", "numba", "hydra-core"}  # numba draws noise where it is installed
-    found = {d.name: d.version for d in distributions() if d.name in packages}
+    packages = ("torch", "torchvision", "numpy", "numba", "hydra-core")  # numba draws noise where it is installed
+    found = {d.name: d.version for name in packages for d in distributions(name=name)}
     return {
         "seed": cfg.seed,
         "commit": commit(),

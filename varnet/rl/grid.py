@@ -1,6 +1,9 @@
 """Configurations of configs/rl from overrides as on the command line."""
 
+import functools
 import itertools
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -24,10 +27,21 @@ def composed(overrides: list[str]) -> DictConfig:
 
 def grid(overrides: list[str]) -> list[DictConfig]:
     """The runs of a sweep, each once."""
-    found = {folder_of(cfg): cfg for cfg in map(composed, expanded(overrides))}
+    compose_once = functools.cache(lambda others: composed(list(others)))
+    found = {folder_of(cfg): cfg for cfg in (_seeded(each, compose_once) for each in expanded(overrides))}
     if not found:
         raise ConfigError(f"the sweep {' '.join(overrides)} has no run: give every key at least one value")
     return list(found.values())
+
+
+def _seeded(overrides: list[str], compose_once: Callable[[tuple[str, ...]], DictConfig]) -> DictConfig:
+    """Composition is slow, and the seeds of a sweep share it."""
+    seeds = [override for override in overrides if re.fullmatch(r"seed=(0|[1-9]\d*)", override)]
+    cfg = compose_once(tuple(override for override in overrides if override not in seeds)).copy()
+    if seeds:
+        cfg.seed = int(seeds[-1].partition("=")[2])
+        check(cfg)
+    return cfg
 
 
 def expanded(overrides: list[str]) -> list[list[str]]:
