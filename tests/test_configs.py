@@ -8,20 +8,16 @@ from pathlib import Path
 
 import pytest
 from composing import ROOT, composed, tiny
-from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 import train
 from train import run
 from varnet import config
 from varnet.command import flags_first
-from varnet.plots import rendered
 from varnet.run import build_model, folder_of, load_data
-from varnet.trainer import Trainer
 
 CONFIGS = ROOT / "configs"
 NAMES = {group: sorted(p.stem for p in (CONFIGS / group).glob("*.yaml")) for group in ("model", "param", "prior")}
-PICTURE = rendered(Figure(figsize=(0.1, 0.1)))
 PAIRING = {"lenet5": "mnist", "lenet300": "mnist", "fc": "mnist", "vgg": "cifar10", "toy": "toy"}
 
 
@@ -36,12 +32,6 @@ def test_a_model_brings_its_papers_dataset(model):
     assert composed(f"model={model}").dataset.name == PAIRING[model]
     assert composed(f"model={model}", "dataset=digits").dataset.name == "digits"
     assert composed("dataset=digits", f"model={model}").dataset.name == "digits"
-
-
-@pytest.fixture
-def unpictured(monkeypatch):
-    """The picture of a run takes longer than two steps and has tests of its own."""
-    monkeypatch.setattr(Trainer, "figure", lambda self: PICTURE)
 
 
 @pytest.mark.usefixtures("unpictured")

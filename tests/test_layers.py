@@ -540,7 +540,7 @@ def test_torch_func_of_a_convolution():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("make", [linear, conv])
+@pytest.mark.parametrize("make", [linear, pytest.param(conv, marks=pytest.mark.slow)])
 def test_compiled_moments(make):
     backend = "inductor" if shutil.which("g++") or shutil.which("clang++") else "aot_eager"
     layer = make("neuron")

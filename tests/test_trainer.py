@@ -20,6 +20,12 @@ from varnet.run import RL, folder_of, resumed
 from varnet.trainer import Diverged, Interrupted
 
 
+@pytest.fixture(autouse=True)
+def picture(request):
+    if request.function is not test_what_a_run_leaves:
+        request.getfixturevalue("unpictured")
+
+
 def small(folder: Path, *overrides: str):
     return tiny(folder, "schedule.epochs=4", "checkpoint_every=1", *overrides)
 
