@@ -24,28 +24,20 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.analysis import Analysis, settings
-    from varnet.command import guarded
-    from varnet.config import ConfigError
+    from varnet.command import folder_for, guarded, places_and_overrides
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_ensemble
-    from varnet.run import METRICS, open_finished
-
-    places = [Path(a) for i, a in enumerate(arguments) if i == 0 or "=" not in a]
+    from varnet.run import open_finished
 
     def work() -> None:
-        options = settings(OmegaConf.load(DEFAULTS), [a for a in arguments[1:] if "=" in a])
+        places, overrides = places_and_overrides(arguments)
+        options = settings(OmegaConf.load(DEFAULTS), overrides)
+        folder = folder_for(places, options.out)
         device = find(options.device)
         tune_cpu(options.threads)
         single = len(places) == 1 and places[0].suffix != ".pt"
         run = open_finished(places[0], options.data_dir) if single else open_ensemble(places, options.data_dir)
-        if not single and not options.out:
-            raise ConfigError("an ensemble has no folder of its own: say where its numbers go with out=FOLDER")
-        if not single and (Path(options.out) / METRICS).exists():
-            raise ConfigError(
-                f"out={options.out} is the folder of a run, which has numbers of its own: use another one"
-            )
         analysis = Analysis(run, options, device).all()
-        folder = Path(options.out) if options.out else run.folder
         write(analysis, folder)
         show(analysis.results, folder)
 

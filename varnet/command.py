@@ -9,6 +9,7 @@ from omegaconf.errors import OmegaConfBaseException
 from varnet.checkpoint import CheckpointError
 from varnet.config import ConfigError
 from varnet.data import DataError
+from varnet.run import METRICS
 
 WITH_VALUE = {  # of Hydra's flags
     "--cfg", "-c", "--package", "-p", "--info", "-i", "--experimental-rerun", "--config-path", "-cp", "--config-name",
@@ -39,6 +40,24 @@ def alone(folder: Path, key: str, others: list[str]) -> None:
     """Refuse what has no meaning beside a folder given by name."""
     if others:
         raise ConfigError(f"{others[0]} has no meaning beside {key}={folder}, a run as it was begun: leave it out")
+
+
+def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
+    """The runs, of which the first argument is one whatever is in its name, and the key=value."""
+    places = [Path(a) for i, a in enumerate(arguments) if i == 0 or "=" not in a]
+    return places, [a for a in arguments[1:] if "=" in a]
+
+
+def folder_for(places: list[Path], out: str | None) -> Path:
+    """Where numbers about these runs and snapshots go: the folder of the only run, or out=."""
+    own = places[0] if len(places) == 1 and places[0].suffix != ".pt" else None
+    if not out and not own:
+        what = "several runs have" if len(places) > 1 else "a snapshot has"
+        raise ConfigError(f"{what} no folder for these numbers: say where they go with out=FOLDER")
+    folder = Path(out) if out else own
+    if (folder / METRICS).exists() and not (own and folder.resolve() == own.resolve()):
+        raise ConfigError(f"out={folder} is the folder of a run, which has numbers of its own: use another one")
+    return folder
 
 
 def guarded(work: Callable[[], None]) -> int:

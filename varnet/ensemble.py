@@ -35,21 +35,28 @@ def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finish
     What is told about the run is the first one's; its name says that it is an ensemble.
     """
     places = [Path(place) for place in places]
-    if not places:
-        raise ConfigError("there is no run to make an ensemble of: name the folders of finished runs")
-    first, members, seen = None, [], {}
-    for place in places:
-        found = _opened(place, data_dir)
-        own = _weights_of(place, found)
-        if own in seen:
-            raise ConfigError(f"{place} is named twice, also as {seen[own]}: an ensemble has every network once")
-        seen[own] = place
-        first = first or found
-        _check_fits(found, first, place, places[0])
-        members.append(found.model)
+    members = open_members(places, data_dir)
+    first = members[0]
     cfg = first.cfg.copy()
     cfg.name = f"ensemble of {len(members)}: {first.cfg.name}"
-    return Finished(first.folder, cfg, first.metrics, first.data, Ensemble(members), tuple(map(str, places)))
+    model = Ensemble([member.model for member in members])
+    return Finished(first.folder, cfg, first.metrics, first.data, model, tuple(map(str, places)))
+
+
+def open_members(places: Iterable[Path], data_dir: str | None = None) -> list[Finished]:
+    """Each once, and all for the same data."""
+    found, seen = [], {}
+    for place in map(Path, places):
+        one = _opened(place, data_dir)
+        own = _weights_of(place, one)
+        if own in seen:
+            raise ConfigError(f"{place} is named twice, also as {seen[own]}: name every network once")
+        seen[own] = place
+        found.append(one)
+        _check_fits(one, found[0], place, next(iter(seen.values())))
+    if not found:
+        raise ConfigError("there is no run to open: name the folders of finished runs")
+    return found
 
 
 def snapshots(folder: Path) -> list[Path]:
@@ -92,6 +99,5 @@ def _check_fits(found: Finished, first: Finished, place: Path, first_place: Path
     ):
         if mine != wanted:
             raise ConfigError(
-                f"{place} does not fit {first_place} in an ensemble: {what} {mine} against {wanted}; "
-                "take runs on the same data"
+                f"{place} does not fit {first_place}: {what} {mine} against {wanted}; take runs on the same data"
             )

@@ -19,7 +19,6 @@ STEP, SAMPLES = 0.5, 10  # section 6.3
 ITERATIONS = {"fig7": 40, "fig7_mnist": 120}  # until most attacks succeed; strokes on black need a larger change
 EOT = 50  # samples of the gradient that looks through the noise
 IMAGES, CANDIDATES = 200, 500  # attacked, of the first ones of the test set
-AT = (0.125, 0.25, 0.5, 1.0)  # of the iterations: whose rates go into the table
 NETWORKS = {  # label -> experiment; the first is the source of transferred images
     "fig7": {
         "deterministic": "fig7_cifar10_deterministic",
@@ -60,7 +59,7 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     precision = first.cfg.precision
     option = precision_option(precision)
     rows = robustness.results(
-        lines, [round(part * attack.iterations) for part in AT], scale=library.scale, epochs=first.metrics["epochs"],
+        lines, robustness.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
         precision=precision, command=f"python scripts/reproduce.py {target} scale={library.scale}{option}",
         commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
         attack_commit=str(run.commit())[:10],

@@ -197,6 +197,11 @@ def _more(lines: list[dict]) -> list[dict]:
     return [row for row in lines if row["attack"] != WHITE_BOX]
 
 
+def milestones(iterations: int) -> list[int]:
+    """The iterations whose rates go into a table."""
+    return sorted({round(part * iterations) for part in (0.125, 0.25, 0.5, 1.0)})
+
+
 def results(lines: list[dict], at: Iterable[int], **about: object) -> list[dict]:
     """Rows for a table: rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
     rows = []

@@ -1,0 +1,139 @@
+"""python scripts/attack.py on run folders."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from composing import ROOT, tiny
+
+from train import run
+from varnet.attack import Attack, Pixels
+from varnet.robustness import experiment
+from varnet.run import folder_of, open_finished
+
+sys.path.append(str(ROOT / "scripts"))
+import attack as script
+
+FEW = ["iterations=3", "step=20", "images=6", "threads=1"]
+
+
+def trained(folder: Path, *overrides: str) -> Path:
+    """Long enough to have some images right."""
+    sizes = ("dataset.train_size=600", "dataset.test_size=40", "schedule.epochs=3", "model.width=0.5")
+    cfg = tiny(folder, "schedule.lr=0.01", *sizes, *overrides)
+    run(cfg)
+    return folder_of(cfg)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    choices = {
+        "variance 0": ["param=zero_mean", "seed=0", "snapshots=[2]"],
+        "variance 1": ["param=zero_mean", "seed=1", "snapshots=[2]"],
+        "deterministic": ["param=deterministic"],
+        "longer": ["param=deterministic", "schedule.epochs=4"],
+    }
+    return {name: trained(folder, *overrides) for name, overrides in choices.items()}
+
+
+def numbers(folder: Path) -> dict:
+    return json.loads((folder / "attack.json").read_text())
+
+
+def refused(capsys, *arguments: object) -> str:
+    assert script.main([str(a) for a in arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and message.startswith("error: ")
+    return message
+
+
+def test_one_run(runs, capsys):
+    folder = runs["deterministic"]
+    assert script.main([str(folder), *FEW]) == 0
+    found = numbers(folder)
+    assert [(line["attack"], line["n"], len(line["rate"])) for line in found["lines"]] == [("white box", 1, 4)]
+    one = open_finished(folder)
+    data = one.data
+    model = Pixels(one.model, data.mean, data.std)
+    wanted = experiment({"x": model}, data.test_x, data.test_y, 10, Attack(iterations=3, step=20.0), images=6)
+    assert found["lines"][0]["rate"] == wanted[0]["rate"] and found["attack"]["step"] == 20
+    shown = capsys.readouterr().out
+    assert "successful attacks" in shown and "3 steps" in shown and "attack.json" in shown
+    assert (folder / "attack.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys):
+    places = [str(runs[name]) for name in ("deterministic", "variance 0", "variance 1")]
+    assert script.main([*places, *FEW, "samples=2", "eot=3", "ensemble=true", f"out={tmp_path / 'out'}"]) == 0
+    found = numbers(tmp_path / "out")
+    plain, noisy = "digits_lenet5_deterministic_loguniform", "digits_lenet5_zero_mean_loguniform"
+    assert [(line["network"], line["attack"], line["n"]) for line in found["lines"]] == [
+        (plain, "white box", 1),
+        (noisy, "white box", 2),
+        ("ensemble of 3", "white box", 1),
+        (noisy, "EOT, 3 samples", 1),
+        ("ensemble of 3", "EOT, 3 samples", 1),
+        (noisy, f"transfer from {plain}", 1),
+        ("ensemble of 3", f"transfer from {plain}, a member", 1),
+    ]
+    assert [found["runs"][place]["seed"] for place in places] == [0, 0, 1]
+    assert f"caution: {places[1]} began with the weights of {places[0]}" in capsys.readouterr().out
+    assert script.main([places[0], places[2], *FEW, "eot=0", f"out={tmp_path / 'other'}"]) == 0
+    assert "caution" not in capsys.readouterr().out and "caution" not in numbers(tmp_path / "other")
+    assert {line["images"] for line in found["lines"]} == {6}
+
+
+def test_unlike_runs_of_one_name_are_kept_apart(runs, tmp_path):
+    pair = [runs["variance 0"] / "snapshot_2.pt", runs["variance 1"] / "snapshot_2.pt"]
+    places = [runs["deterministic"], runs["longer"], runs["variance 0"], *pair]
+    off = ["transfer=false", "eot=0", "images=1", "iterations=1", "threads=1"]
+    assert script.main([*map(str, places), *off, f"out={tmp_path}"]) == 0
+    lines = numbers(tmp_path)["lines"]
+    assert [line["n"] for line in lines] == [1, 1, 1, 2] and len({line["network"] for line in lines}) == 4
+    assert runs["longer"].name in lines[1]["network"] and "snapshot_2.pt" in lines[3]["network"]
+
+
+def test_a_bound(runs, tmp_path):
+    bound = ["method=pgd_linf", "epsilon=0", "targeted=false", f"out={tmp_path}"]
+    assert script.main([str(runs["deterministic"]), *FEW, *bound]) == 0
+    assert numbers(tmp_path)["lines"][0]["rate"] == [0, 0, 0, 0], "no step is allowed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["method=cw"], "method='cw' is not known"),
+        (["method=pgd_l2"], "epsilon=None does not do for method=pgd_l2"),
+        (["steps=3"], "there is no key steps"),
+        (["images=0"], "images=0 does not do"),
+        (["transfer=maybe"], "transfer=maybe does not do"),
+        (["eot=10"], "eot=10 is no more than samples=10"),
+        (["device=tpu"], "device='tpu' is not known"),
+        (["data_dir=null", "iterations=x"], "iterations='x' does not do"),
+    ],
+)
+def test_wrong_options(runs, capsys, arguments, words, tmp_path):
+    assert words in refused(capsys, runs["deterministic"], *arguments, f"out={tmp_path / 'out'}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_wrong_places(runs, capsys, tmp_path):
+    folder = runs["deterministic"]
+    assert "several runs have no folder for these numbers" in refused(capsys, folder, runs["longer"])
+    assert "is the folder of a run" in refused(capsys, folder, runs["longer"], f"out={folder}")
+    snapshot = runs["variance 0"] / "snapshot_2.pt"
+    assert "a snapshot has no folder for these numbers" in refused(capsys, snapshot)
+    assert "named twice" in refused(capsys, folder, folder, f"out={tmp_path}")
+    assert "nowhere" in refused(capsys, "nowhere")
+    points = tiny(tmp_path, "model=toy")
+    run(points)
+    assert "dataset=toy has no images" in refused(capsys, folder_of(points), *FEW)
+    assert "does not fit" in refused(capsys, folder, folder_of(points), *FEW, f"out={tmp_path / 'out'}")
+    assert script.main([str(folder), *FEW, "out=/dev/null/x"]) == 4
+
+
+def test_help(capsys):
+    assert script.main(["--help"]) == 0 and "iterations: 40" in capsys.readouterr().out
+    assert script.main([]) == 2
