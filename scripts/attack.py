@@ -2,10 +2,14 @@
 
 python scripts/attack.py RUN [RUN ...] [iterations=40 samples=10 ...]     keys: configs/attack.yaml
 
-RUN is a run's folder, or a file snapshot_EPOCH.pt in one. Runs that differ only in their seeds are one network, whose
-rates are averaged. Prints a table, and writes attack.json and attack.png into the folder (or into out=FOLDER).
-A low rate alone is no robustness: stochastic networks are attacked again through more samples (eot=50), and the others
-are shown the images made on the first network (transfer=true).
+RUN is a run's folder, or a file snapshot_EPOCH.pt in one. Runs that differ only in their seeds are one network: its
+rate is the average over them (n). Prints a table, and writes attack.json and attack.png into the run's folder, or into
+out=FOLDER, which several runs and snapshots need.
+
+A low rate alone is no robustness. So one run of every stochastic network is attacked again with steps through more
+samples (eot=50), and the images made on the network named first are shown to one run of each other one (transfer=true):
+name a deterministic network first. Networks of one seed begin with the same weights and share such images, so a run of
+another seed is taken where there is one.
 """
 
 import json
@@ -18,121 +22,185 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import torch
 
+    from varnet.attack import Attack
+    from varnet.data import Dataset
     from varnet.run import Finished
 
 DEFAULTS = Path(__file__).resolve().parent.parent / "configs" / "attack.yaml"
+RESULT = "attack.json"
+Networks = dict[str, "dict[Path, Finished]"]
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or {"-h", "--help"} & set(arguments):
         print(__doc__ + "\n" + DEFAULTS.read_text(), end="")
         return 0 if arguments else 2
 
-    from varnet.command import folder_for, guarded, places_and_overrides
-    from varnet.device import tune_cpu
+    from varnet.command import folder_for, guarded, places_and_overrides, writable
+    from varnet.device import find, tune_cpu
     from varnet.ensemble import open_members
 
     def work() -> None:
         places, overrides = places_and_overrides(arguments)
         options = settings(overrides)
-        folder = folder_for(places, options.out)
+        attack, device = attack_of(options), find(options.device)
         tune_cpu(options.threads)
-        members = open_members(places, options.data_dir)
-        results, chart = attacked(dict(zip(places, members, strict=True)), options)
-        write(results, chart, folder)
-        show(results, folder)
+        networks = grouped(dict(zip(places, open_members(places, options.data_dir), strict=True)))
+        folder = folder_for(places, options.out)
+        check_possible(networks, options)
+        about = described(networks, options)
+        check_unlike(folder / RESULT, about)
+        writable(folder)
+        lines = attacked(networks, attack, options, device)
+        write(about | {"lines": lines}, folder)
+        show(about | {"lines": lines}, folder)
 
     return guarded(work)
 
 
 def settings(overrides: list[str]) -> DictConfig:
     """What varnet.attack.Attack does not check itself."""
-    from varnet.config import SWITCH, between, or_null, overridden, whole
+    from varnet.config import FOLDER, SWITCH, between, or_null, overridden, whole
 
     checks = {
-        "threads": or_null(between(1, 1024)), "ensemble": SWITCH, "images": whole(1), "candidates": whole(1),
-        "eot": whole(0), "transfer": SWITCH,
+        "threads": or_null(between(1, 1024)), "data_dir": or_null(FOLDER), "out": or_null(FOLDER), "ensemble": SWITCH,
+        "images": whole(1), "candidates": whole(1), "eot": whole(0), "transfer": SWITCH,
     }  # fmt: skip
     return overridden(OmegaConf.load(DEFAULTS), overrides, checks)
 
 
-def attacked(runs: "dict[Path, Finished]", options: DictConfig) -> "tuple[dict, Figure]":
-    """(what attack.json says, the figure)"""
-    from varnet import robustness
-    from varnet.attack import Attack, Pixels
+def attack_of(options: DictConfig) -> "Attack":
+    from varnet.attack import Attack
     from varnet.config import ConfigError
-    from varnet.device import find
-    from varnet.ensemble import Ensemble
-    from varnet.run import commit
 
     keys = ("method", "iterations", "step", "epsilon", "targeted", "samples", "random_start", "seed")
     attack = Attack(**{key: options[key] for key in keys})
     if 0 < options.eot <= attack.samples:
         raise ConfigError(f"eot={options.eot} is no more than samples={attack.samples}: use a larger number, or 0")
-    first = next(iter(runs.values()))
-    data, where = first.data, find(options.device)
-    if data.test_x.dim() != 4:
-        raise ConfigError(f"dataset={data.name} has no images: attacks change pixels, take runs on images")
-    names = labels(runs)
-    networks: dict = {}
-    for place, name in names.items():
-        networks.setdefault(name, []).append(Pixels(runs[place].model, data.mean, data.std).to(where))
-    source = next(iter(networks)) if options.transfer else None
-    if options.ensemble:
-        members = [model for several in networks.values() for model in several]
-        networks[f"ensemble of {len(members)}"] = Ensemble(members)
-    x, y = (values[: options.candidates].to(where) for values in (data.test_x, data.test_y))
-    lines = robustness.experiment(networks, x, y, data.classes, attack, options.images, options.eot or None, source)
-    members = {
-        str(place): {"network": name, "seed": runs[place].cfg.seed, "commit": runs[place].metrics.get("commit")}
-        for place, name in names.items()
-    }
-    rows = robustness.results(lines, robustness.milestones(attack.iterations))
-    chart = robustness.figure(lines, f"{data.name}, {lines[0]['images']} images")
-    about = {"attack": vars(attack), "runs": members, "attack_commit": commit()}
-    if source and (caution := alike(runs, names)):
-        about["caution"] = caution
-    return {**about, "lines": lines, "rows": rows}, chart
+    return attack
 
 
-def alike(runs: "dict[Path, Finished]", names: dict[Path, str]) -> str | None:
-    """Networks of one seed begin with the same weights, and share adversarial images."""
-    places: dict[str, list[Path]] = {}
-    for place, name in names.items():
-        places.setdefault(name, []).append(place)
-    source, *victims = places.values()
-    made_on = source[-1]
-    same = [place for place, *_ in victims if runs[place].cfg.seed == runs[made_on].cfg.seed]
-    if not same:
-        return None
-    return f"{same[0]} began with the weights of {made_on}, whose images it was shown: name another seed for a transfer"
+def grouped(runs: "dict[Path, Finished]") -> Networks:
+    """Label -> runs that differ only in their seeds. The label is their name; where unlike runs have one name, with as
+    much of the first one's path as tells them apart."""
+    from varnet.config import ConfigError, identity
 
-
-def labels(runs: "dict[Path, Finished]") -> dict[Path, str]:
-    """The name of each run; where unlike runs have one name, with the folder of the first of its kind."""
-    from varnet.config import identity
-
-    kinds: dict[str, list[Path]] = {}
+    kinds: dict[str, dict[Path, Finished]] = {}
     for place, found in runs.items():
         snapshot = place.name if place.suffix == ".pt" else ""
         kind = json.dumps([identity(found.cfg) | {"seed": None}, snapshot], sort_keys=True, default=str)
-        kinds.setdefault(kind, []).append(place)
-    names = [str(runs[places[0]].cfg.name) for places in kinds.values()]
+        others = kinds.setdefault(kind, {})
+        if twin := [other for other, one in others.items() if one.cfg.seed == found.cfg.seed]:
+            raise ConfigError(f"{place} is the same run as {twin[0]}, with the same seed: name every network once")
+        others[place] = found
+    names = [str(next(iter(group.values())).cfg.name) for group in kinds.values()]
+    paths = [next(iter(group)).resolve().parts for group in kinds.values()]
+    depth = next(d for d in range(1, 1000) if len({path[-d:] for path in paths}) == len(paths))
     return {
-        place: name if names.count(name) == 1 else f"{name} ({'/'.join(places[0].parts[-2:])})"
-        for name, places in zip(names, kinds.values(), strict=True)
-        for place in places
+        name if names.count(name) == 1 else f"{name} ({'/'.join(path[-depth:])})": group
+        for name, path, group in zip(names, paths, kinds.values(), strict=True)
     }
 
 
-def write(results: dict, chart: "Figure", folder: Path) -> None:
+def check_possible(networks: Networks, options: DictConfig) -> None:
+    from varnet.config import ConfigError
+
+    if data_of(networks).test_x.dim() != 4:
+        name = data_of(networks).name
+        raise ConfigError(f"dataset={name} has no images: attacks change pixels, take runs on images")
+    if options.ensemble and sum(map(len, networks.values())) == 1:
+        raise ConfigError("ensemble=true needs several runs: name more of them, or leave it out")
+
+
+def described(networks: Networks, options: DictConfig) -> dict:
+    """What attack.json says beside the rates."""
+    from varnet.run import commit
+
+    runs = {
+        str(place): {"network": name, "seed": run.cfg.seed, "commit": run.metrics.get("commit")}
+        for name, group in networks.items()
+        for place, run in group.items()
+    }
+    chosen = {key: value for key, value in options.items() if key not in ("device", "threads", "data_dir", "out")}
+    about = {"dataset": data_of(networks).name, "options": chosen, "runs": runs, "attack_commit": commit()}
+    if options.transfer and (caution := alike(networks)):
+        about["caution"] = caution
+    return about
+
+
+def check_unlike(path: Path, about: dict) -> None:
+    """Numbers of other attacks are not replaced."""
+    from varnet.config import ConfigError
+
+    if not path.exists():
+        return
+    try:
+        before = json.loads(path.read_text())
+        same = all(before[key] == about[key] for key in ("options", "runs"))
+    except (ValueError, TypeError, KeyError):
+        same = False
+    if not same:
+        raise ConfigError(f"{path} is of another attack: use out=FOLDER for another place, or delete it")
+
+
+def attacked(networks: Networks, attack: "Attack", options: DictConfig, device: "torch.device") -> list[dict]:
+    from varnet.attack import Pixels
+    from varnet.ensemble import Ensemble
+    from varnet.fig7 import tell
+    from varnet.robustness import experiment
+
+    data = data_of(networks)
+    models = {
+        name: [Pixels(run.model, data.mean, data.std).to(device) for run in by_kinship(networks, name)]
+        for name in networks
+    }
+    source = next(iter(models)) if options.transfer else None
+    members = [model for several in models.values() for model in several]
+    if options.ensemble:
+        models[f"ensemble of {len(members)}"] = Ensemble(members)
+    x, y = (values[: options.candidates].to(device) for values in (data.test_x, data.test_y))
+    return experiment(models, x, y, data.classes, attack, options.images, options.eot or None, source, tell)
+
+
+def data_of(networks: Networks) -> "Dataset":
+    return next(iter(next(iter(networks.values())).values())).data
+
+
+def source_of(networks: Networks) -> "tuple[Path, Finished]":
+    """The run on which images for the others are made: the last of the network named first."""
+    return list(next(iter(networks.values())).items())[-1]
+
+
+def by_kinship(networks: Networks, name: str) -> "list[Finished]":
+    """The runs of a network, those not of the source's seed first: the first is shown the source's images."""
+    if name == next(iter(networks)):
+        return list(networks[name].values())
+    return sorted(networks[name].values(), key=lambda run: run.cfg.seed == source_of(networks)[1].cfg.seed)
+
+
+def alike(networks: Networks) -> str | None:
+    """Networks of one seed and architecture begin with the same weights, and share adversarial images."""
+    place, source = source_of(networks)
+    same = [
+        name for name in list(networks)[1:]
+        if all(run.cfg.seed == source.cfg.seed for run in networks[name].values())
+        and by_kinship(networks, name)[0].cfg.model == source.cfg.model
+    ]  # fmt: skip
+    if not same:
+        return None
+    return f"{', '.join(same)} began with the weights of {place}, whose images were shown to it: add another seed"
+
+
+def write(results: dict, folder: Path) -> None:
     from varnet.checkpoint import write_atomically
     from varnet.plots import rendered
+    from varnet.robustness import figure
 
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "attack.json", (json.dumps(results, indent=2) + "\n").encode())
+    lines = results["lines"]
+    chart = figure(lines, f"{results['dataset']}, {lines[0]['images']} images")
+    write_atomically(folder / RESULT, (json.dumps(results, indent=2) + "\n").encode())
     write_atomically(folder / "attack.png", rendered(chart))
 
 
@@ -140,11 +208,11 @@ def show(results: dict, folder: Path) -> None:
     from varnet.robustness import milestones
 
     console = Console(width=None if sys.stdout.isatty() else 130)
-    attack, lines = results["attack"], results["lines"]
-    kind = "" if attack["targeted"] else "un"
-    title = f"successful attacks, % ({attack['method']}, {kind}targeted, {lines[0]['images']} images)"
+    options, lines = results["options"], results["lines"]
+    kind = "" if options["targeted"] else "un"
+    title = f"successful attacks, % ({options['method']}, {kind}targeted, {lines[0]['images']} images)"
     table = Table(title=title, title_justify="left")
-    steps = milestones(attack["iterations"])
+    steps = milestones(options["iterations"])
     for column in ("network", "attack", "n", *(f"{i} steps" for i in steps), "95 % at the end"):
         table.add_column(column, justify="left" if column in ("network", "attack") else "right")
     for line in lines:

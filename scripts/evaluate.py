@@ -19,12 +19,12 @@ DEFAULTS = Path(__file__).resolve().parent.parent / "configs" / "evaluate.yaml"
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments or {"-h", "--help"} & set(arguments):
         print(__doc__ + "\n" + DEFAULTS.read_text(), end="")
         return 0 if arguments else 2
 
     from varnet.analysis import Analysis, settings
-    from varnet.command import folder_for, guarded, places_and_overrides
+    from varnet.command import folder_for, guarded, places_and_overrides, writable
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_ensemble
     from varnet.run import open_finished
@@ -32,11 +32,12 @@ def main(arguments: list[str]) -> int:
     def work() -> None:
         places, overrides = places_and_overrides(arguments)
         options = settings(OmegaConf.load(DEFAULTS), overrides)
-        folder = folder_for(places, options.out)
         device = find(options.device)
         tune_cpu(options.threads)
         single = len(places) == 1 and places[0].suffix != ".pt"
         run = open_finished(places[0], options.data_dir) if single else open_ensemble(places, options.data_dir)
+        folder = folder_for(places, options.out)
+        writable(folder)
         analysis = Analysis(run, options, device).all()
         write(analysis, folder)
         show(analysis.results, folder)
@@ -48,7 +49,6 @@ def write(analysis, folder: Path) -> None:
     from varnet.checkpoint import write_atomically
     from varnet.plots import rendered
 
-    folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "evaluation.json", (json.dumps(analysis.results, indent=2) + "\n").encode())
     for name, figure in analysis.figures.items():
         write_atomically(folder / f"{name}.png", rendered(figure))

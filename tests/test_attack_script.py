@@ -1,13 +1,16 @@
 """python scripts/attack.py on run folders."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from composing import ROOT, tiny
+from omegaconf import OmegaConf
 
 from train import run
+from varnet import robustness
 from varnet.attack import Attack, Pixels
 from varnet.robustness import experiment
 from varnet.run import folder_of, open_finished
@@ -58,15 +61,19 @@ def test_one_run(runs, capsys):
     data = one.data
     model = Pixels(one.model, data.mean, data.std)
     wanted = experiment({"x": model}, data.test_x, data.test_y, 10, Attack(iterations=3, step=20.0), images=6)
-    assert found["lines"][0]["rate"] == wanted[0]["rate"] and found["attack"]["step"] == 20
+    assert found["lines"][0]["rate"] == wanted[0]["rate"]
+    assert (found["dataset"], found["options"]["step"], found["options"]["candidates"]) == ("digits", 20, 500)
     shown = capsys.readouterr().out
     assert "successful attacks" in shown and "3 steps" in shown and "attack.json" in shown
     assert (folder / "attack.png").read_bytes().startswith(b"\x89PNG")
+    assert script.main([str(folder), *FEW, "device=cpu"]) == 0, "the same attack again"
+    assert "attack.json is of another attack: use out=FOLDER" in refused(capsys, folder, *FEW, "step=10")
+    assert numbers(folder) == found
 
 
 def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys):
     places = [str(runs[name]) for name in ("deterministic", "variance 0", "variance 1")]
-    assert script.main([*places, *FEW, "samples=2", "eot=3", "ensemble=true", f"out={tmp_path / 'out'}"]) == 0
+    assert script.main([f"out={tmp_path / 'out'}", *places, *FEW, "samples=2", "eot=3", "ensemble=true"]) == 0
     found = numbers(tmp_path / "out")
     plain, noisy = "digits_lenet5_deterministic_loguniform", "digits_lenet5_zero_mean_loguniform"
     assert [(line["network"], line["attack"], line["n"]) for line in found["lines"]] == [
@@ -79,9 +86,16 @@ def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys
         ("ensemble of 3", f"transfer from {plain}, a member", 1),
     ]
     assert [found["runs"][place]["seed"] for place in places] == [0, 0, 1]
-    assert f"caution: {places[1]} began with the weights of {places[0]}" in capsys.readouterr().out
-    assert script.main([places[0], places[2], *FEW, "eot=0", f"out={tmp_path / 'other'}"]) == 0
-    assert "caution" not in capsys.readouterr().out and "caution" not in numbers(tmp_path / "other")
+    assert "caution" not in capsys.readouterr().out and "caution" not in found
+    shown = {  # of the source's seed, of another one
+        seed: script.main([places[0], places[1 + seed], *FEW, "samples=2", "eot=0", f"out={tmp_path / str(seed)}"])
+        or numbers(tmp_path / str(seed))
+        for seed in (0, 1)
+    }
+    assert f"{noisy} began with the weights of {places[0]}" in shown[0]["caution"] and "caution" not in shown[1]
+    assert "caution: " in capsys.readouterr().out
+    networks = script.grouped({Path(place): open_finished(Path(place)) for place in places})
+    assert [one.cfg.seed for one in script.by_kinship(networks, noisy)] == [1, 0], "the first is shown the images"
     assert {line["images"] for line in found["lines"]} == {6}
 
 
@@ -93,6 +107,21 @@ def test_unlike_runs_of_one_name_are_kept_apart(runs, tmp_path):
     lines = numbers(tmp_path)["lines"]
     assert [line["n"] for line in lines] == [1, 1, 1, 2] and len({line["network"] for line in lines}) == 4
     assert runs["longer"].name in lines[1]["network"] and "snapshot_2.pt" in lines[3]["network"]
+
+
+def test_folders_that_were_moved(runs, capsys, tmp_path):
+    """Neither names nor folders tell these apart, only their whole paths."""
+    for name, kind in (("deterministic", "a"), ("variance 0", "b")):
+        place = tmp_path / kind / "net" / "final"
+        shutil.copytree(runs[name], place)
+        cfg = OmegaConf.load(place / ".hydra/config.yaml")
+        cfg.name = "same"
+        OmegaConf.save(cfg, place / ".hydra/config.yaml")
+    one, other = (tmp_path / kind / "net" / "final" for kind in "ab")
+    opened = {place: open_finished(place) for place in (one, other)}
+    assert list(script.grouped(opened)) == ["same (a/net/final)", "same (b/net/final)"]
+    copy = shutil.copytree(one, tmp_path / "copy")
+    assert "is the same run as" in refused(capsys, one, copy, f"out={tmp_path / 'out'}")
 
 
 def test_a_bound(runs, tmp_path):
@@ -112,6 +141,10 @@ def test_a_bound(runs, tmp_path):
         (["eot=10"], "eot=10 is no more than samples=10"),
         (["device=tpu"], "device='tpu' is not known"),
         (["data_dir=null", "iterations=x"], "iterations='x' does not do"),
+        (["data_dir=5"], "data_dir=5 does not do: use the name of a folder (a number as ./5), or null"),
+        (["method={"], "method={ cannot be read"),
+        (["ensemble=true"], "ensemble=true needs several runs"),
+        (["--fast"], "--fast is not known"),
     ],
 )
 def test_wrong_options(runs, capsys, arguments, words, tmp_path):
@@ -131,7 +164,15 @@ def test_wrong_places(runs, capsys, tmp_path):
     run(points)
     assert "dataset=toy has no images" in refused(capsys, folder_of(points), *FEW)
     assert "does not fit" in refused(capsys, folder, folder_of(points), *FEW, f"out={tmp_path / 'out'}")
-    assert script.main([str(folder), *FEW, "out=/dev/null/x"]) == 4
+    assert "out=5 does not do: use the name of a folder" in refused(capsys, folder, "out=5")
+    assert "comes without a run" in refused(capsys, f"out={tmp_path / 'out'}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_cannot_be_written_is_found_before_the_attack(runs, monkeypatch, capsys):
+    monkeypatch.setattr(robustness, "experiment", lambda *_: pytest.fail("attacked for nothing"))
+    assert script.main([str(runs["deterministic"]), *FEW, "out=/dev/null/x"]) == 4
+    assert capsys.readouterr().err.endswith("use out=FOLDER for another place\n")
 
 
 def test_help(capsys):

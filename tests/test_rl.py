@@ -445,6 +445,7 @@ def test_a_sweep_runs_each_run_once_and_needs_one(tmp_path):
 
 
 def test_a_sweep_has_the_configurations_of_its_single_runs():
+    assert [cfg.seed for cfg in grid(["seed=1", "++seed=5"])] == [5]
     found = grid(["policy=variance,deterministic", "seed=0,7", "schedule.lr=0.01"])
     wanted = [(policy, seed) for policy in ("variance", "deterministic") for seed in (0, 7)]
     assert found == [composed(f"policy={policy}", f"seed={seed}", "schedule.lr=0.01") for policy, seed in wanted]

@@ -14,7 +14,7 @@ import torch
 from composing import ROOT, composed, tiny
 
 from train import run
-from varnet import checkpoint, trainer
+from varnet import checkpoint, plots, trainer
 from varnet.config import ConfigError
 from varnet.run import RL, folder_of, resumed
 from varnet.trainer import Diverged, Interrupted
@@ -64,6 +64,25 @@ def test_what_a_run_leaves(tmp_path):
     rows = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
     assert all(row["elbo"] == pytest.approx(row["data_term"] - row["kl"]) for row in rows)
+
+
+@pytest.mark.parametrize("layers", [0, 1, 17])
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_the_picture_of_a_history(layers, epochs):
+    """Layers appear late (a layer that was converted), deterministic networks have no zero-mean accuracy."""
+    rows = [
+        {
+            "epoch": epoch + 1, "acc_det": 90.0, "acc_1": 91.0, "acc_k": 92.0,
+            "acc_zero_mean_k": 11.0 if layers else None,
+            "log_alpha": {f"l{i}": {"mean": i, "min": i - 1, "max": i + 1} for i in range(layers) if i <= epoch + 9},
+        }
+        for epoch in range(epochs)
+    ]  # fmt: skip
+    unevaluated = {"epoch": epochs + 1, "log_alpha": {}}
+    picture = plots.phase_transition([*rows, unevaluated], 20, "title", 10)
+    assert [len(axis.lines) for axis in picture.axes] == ([5, min(layers, epochs + 9)] if layers else [4])
+    assert picture.axes[0].lines[0].get_ydata().tolist() == [90.0] * epochs
+    assert plots.rendered(picture).startswith(b"\x89PNG")
 
 
 def test_tensorboard_events(tmp_path):
@@ -433,7 +452,7 @@ def test_sigkill_and_resume_equals_uninterrupted(tmp_path):
     folder = folder_of(cut)
     history = folder / "history.jsonl"
     process = start(*arguments, f"out_dir={tmp_path / 'cut'}")
-    wait_for(lambda: history.exists() and history.read_text().count("\n") >= 2, process)
+    wait_for(lambda: history.exists() and history.read_text().count("\n") >= 10, process)
     process.send_signal(signal.SIGKILL)  # wherever it is by then
     assert process.wait() == -signal.SIGKILL
     process.stdout.close()

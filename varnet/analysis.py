@@ -7,7 +7,7 @@ import torch
 from omegaconf import DictConfig
 
 from varnet import evaluation, metrics, ood, plots
-from varnet.config import ConfigError, between, number, one_of, or_null, overridden, whole
+from varnet.config import FOLDER, ConfigError, between, number, one_of, or_null, overridden, whole
 from varnet.data import NAMES, load
 from varnet.ensemble import Ensemble
 from varnet.evaluation import Predictions, predict
@@ -36,6 +36,8 @@ def numbers(fits_one: Callable[[object], bool], wanted: str) -> tuple[Callable[[
 
 CHECKS = {
     "threads": or_null(between(1, 1024)),
+    "out": or_null(FOLDER),
+    "data_dir": or_null(FOLDER),
     "seed": between(0, 2**31 - 1),
     "eval.samples": or_null(whole(1)),
     "eval.elbo_samples": or_null(whole(0)),

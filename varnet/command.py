@@ -1,5 +1,7 @@
 """What the scripts' command lines share: the order of flags, folders given by name, and how a script ends."""
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +45,14 @@ def alone(folder: Path, key: str, others: list[str]) -> None:
 
 
 def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
-    """The runs, of which the first argument is one whatever is in its name, and the key=value."""
-    places = [Path(a) for i, a in enumerate(arguments) if i == 0 or "=" not in a]
-    return places, [a for a in arguments[1:] if "=" in a]
+    """The runs, which may have = in their names, and the key=value."""
+    if flags := [a for a in arguments if a.startswith("-")]:
+        raise ConfigError(f"{flags[0]} is not known: give runs and key=value, or only --help")
+    overrides = [a for a in arguments if "=" in a and not Path(a).exists()]
+    places = [Path(a) for a in arguments if a not in overrides]
+    if not places:
+        raise ConfigError(f"{overrides[0]} comes without a run: name the folder of a finished run")
+    return places, overrides
 
 
 def folder_for(places: list[Path], out: str | None) -> Path:
@@ -58,6 +65,13 @@ def folder_for(places: list[Path], out: str | None) -> Path:
     if (folder / METRICS).exists() and not (own and folder.resolve() == own.resolve()):
         raise ConfigError(f"out={folder} is the folder of a run, which has numbers of its own: use another one")
     return folder
+
+
+def writable(folder: Path) -> None:
+    """Make it, before the work whose numbers it is for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def guarded(work: Callable[[], None]) -> int:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from varnet.schedule import DECAYS
 
@@ -70,10 +71,11 @@ def or_null(check: tuple[Callable[[object], bool], str]) -> tuple[Callable[[obje
 
 
 SWITCH = one_of(True, False)
+FOLDER = (lambda v: isinstance(v, str) and v != "", "the name of a folder (a number as ./5)")
 CHECKS = {
     "seed": between(0, 2**31 - 1),
     "name": (folder_name, "a name of a folder inside out_dir"),
-    "out_dir": (lambda v: isinstance(v, str) and v != "", "the name of a folder"),
+    "out_dir": FOLDER,
     "scale": or_null(one_of("small")),
     "threads": or_null(between(1, 1024)),
     "precision": one_of("fp32", "bf16", "fp16"),
@@ -140,9 +142,12 @@ def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, tup
         if not equals or key not in known:
             problem = f"there is no key {key}" if equals else "it is no key=value"
             raise ConfigError(f"{override}: {problem}; use key=value with one of {', '.join(known)}")
-    cfg = OmegaConf.merge(defaults, OmegaConf.from_dotlist(overrides))
-    check_each(cfg, checks)
-    return cfg
+        try:
+            defaults = OmegaConf.merge(defaults, OmegaConf.from_dotlist([override]))
+        except YAMLError as error:
+            raise ConfigError(f"{override} cannot be read: close its brackets and quotation marks") from error
+    check_each(defaults, checks)
+    return defaults
 
 
 def check(cfg: DictConfig) -> None:

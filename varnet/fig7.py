@@ -55,7 +55,7 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
         for name, several in networks(runs).items()
     }
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
-    lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, source=next(iter(runs)))
+    lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, next(iter(runs)), tell)
     precision = first.cfg.precision
     option = precision_option(precision)
     rows = robustness.results(
@@ -66,6 +66,11 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
     return robustness.figure(lines, title), {"attack": vars(attack), "lines": lines, "rows": rows}
+
+
+def tell(line: dict) -> None:
+    """The attacks take long."""
+    print(f"{line['network']}, {line['attack']}: {line['rate'][-1]:.1f} % successful", flush=True)
 
 
 def networks(runs: dict[str, list[run.Finished]]) -> robustness.Networks:

@@ -7,7 +7,7 @@ robustness: noise may only hide the gradient. So two more curves go with it: the
 """
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,12 +40,14 @@ def experiment(
     images: int | None = None,
     eot: int | None = None,
     source: str | None = None,
+    tell: Callable[[dict], None] = lambda found: None,
 ) -> list[dict]:
     """A line (`line`) for each network: the rate of success on the first `images` images that all have right.
 
     networks   take pixels of 0..255 (varnet.attack.Pixels)
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
     source     the name of the network (its last seed) whose attacked images are shown to the others (first seeds)
+    tell       is called with every line as soon as it is there
     """
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
     if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
@@ -65,19 +67,23 @@ def experiment(
     right = right_before(every, x, y, attack.judged or attack.samples, attack.seed).nonzero()[:images, 0]
     if not len(right):
         raise ConfigError(
-            f"none of the {len(y)} images is right in every network: train them longer, or give more images"
+            f"none of the {len(y)} images is right in every network: train them longer, or take more candidates"
         )
     x, y = x[right], y[right]
     aim = random_targets(y, classes, attack.seed) if attack.targeted else y
-    lines = [
-        line(name, WHITE_BOX, [white_box(model, x, aim, attack) for model in models], attack)
-        for name, models in several.items()
-    ]
+    lines = []
+
+    def add(name: str, kind: str, successes: list[Tensor], attack: Attack) -> None:
+        lines.append(line(name, kind, successes, attack))
+        tell(lines[-1])
+
+    for name, models in several.items():
+        add(name, WHITE_BOX, [white_box(model, x, aim, attack) for model in models], attack)
     if eot is not None:
         more = replace(attack, samples=eot, judged=attack.judged or attack.samples)
         for name, (model, *_) in several.items():
             if is_stochastic(model):
-                lines.append(line(name, f"EOT, {eot} samples", [white_box(model, x, aim, more)], more))
+                add(name, f"EOT, {eot} samples", [white_box(model, x, aim, more)], more)
     if source is not None:
         # The last seed's images for the first seed's networks: equal seeds begin with equal weights, and are alike.
         made_on = several[source][-1]
@@ -85,7 +91,7 @@ def experiment(
         victims = {name: model for name, model in victims.items() if model is not None}
         for name, success in transfer(made_on, victims, x, aim, attack).items():
             member = any(module is made_on for module in victims[name].modules())  # then it is hardly a transfer
-            lines.append(line(name, f"transfer from {source}{', a member' * member}", [success], attack))
+            add(name, f"transfer from {source}{', a member' * member}", [success], attack)
     return lines
 
 
@@ -130,6 +136,8 @@ def transfer(
 ) -> dict[str, Tensor]:
     """Success on the victims, by name, of images that were made on the source."""
     found = {name: [] for name in victims}
+    if not victims:
+        return {}
     for part, aims in _parts(x, aim):
         path = attacks.run(source, part, aims, attack, keep=True).images
         for name, victim in victims.items():
@@ -167,13 +175,15 @@ def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def figure(lines: list[dict], title: str) -> "Figure":
-    """Figure 7 on the left; on the right, in the same colours, attacks with more samples and from another network."""
+    """Figure 7; beside it, in the same colours, attacks with more samples and from another network, if any."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    figure = Figure(figsize=(10.4, 4.2), dpi=120, layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
+    panels = 2 if _more(lines) else 1
+    figure = Figure(figsize=(5.2 * panels, 4.2), dpi=120, layout="constrained")
+    axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
+    left, right = axes[0], axes[-1]
     colours = {name: colormaps["tab10"](i % 10) for i, name in enumerate(dict.fromkeys(r["network"] for r in lines))}
     for row in lines:
         axis = left if row["attack"] == WHITE_BOX else right
@@ -181,13 +191,13 @@ def figure(lines: list[dict], title: str) -> "Figure":
         axis.plot(row["iteration"], row["rate"], label=row["network"], lw=1.6, color=colour, ls=style)
         axis.fill_between(row["iteration"], row["low"], row["high"], color=colour, alpha=0.12, lw=0)
     left.set(title=title, ylabel="successful attacks, %", ylim=(-1, 101))
-    right.set(title="is it robust, or is the gradient hidden?")
-    for axis in (left, right):
+    for axis in axes:
         axis.set_xlabel("iteration")
         axis.grid(alpha=0.25)
     left.legend(frameon=False, fontsize=8)
-    kinds = {row["attack"]: line.get_linestyle() for row, line in zip(_more(lines), right.lines, strict=True)}
-    if kinds:
+    if panels > 1:
+        right.set(title="is it robust, or is the gradient hidden?")
+        kinds = {row["attack"]: line.get_linestyle() for row, line in zip(_more(lines), right.lines, strict=True)}
         keys = [Line2D([], [], color="black", ls=style, label=kind) for kind, style in kinds.items()]
         right.legend(handles=keys, frameon=False, fontsize=8)
     return figure

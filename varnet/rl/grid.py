@@ -36,11 +36,12 @@ def grid(overrides: list[str]) -> list[DictConfig]:
 
 def _seeded(overrides: list[str], compose_once: Callable[[tuple[str, ...]], DictConfig]) -> DictConfig:
     """Composition is slow, and the seeds of a sweep share it."""
-    seeds = [override for override in overrides if re.fullmatch(r"seed=(0|[1-9]\d*)", override)]
+    seeds = [override for override in overrides if override.lstrip("+~").startswith("seed")]
+    if not (len(seeds) == 1 and re.fullmatch(r"seed=(0|[1-9]\d*)", seeds[0])):
+        return composed(overrides)
     cfg = compose_once(tuple(override for override in overrides if override not in seeds)).copy()
-    if seeds:
-        cfg.seed = int(seeds[-1].partition("=")[2])
-        check(cfg)
+    cfg.seed = int(seeds[0].partition("=")[2])
+    check(cfg)
     return cfg
 
 
