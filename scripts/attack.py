@@ -83,25 +83,34 @@ def attack_of(options: DictConfig) -> "Attack":
 
 
 def grouped(runs: "dict[Path, Finished]") -> Networks:
-    """Label -> runs that differ only in their seeds. The label is their name; where unlike runs have one name, with as
-    much of the first one's path as tells them apart."""
-    from varnet.config import ConfigError, identity
+    """Label -> runs that differ only in their seeds. The label is their name, and where unlike runs have one name, what
+    tells them apart."""
+    from varnet.config import ConfigError, flat, identity
 
-    kinds: dict[str, dict[Path, Finished]] = {}
+    kinds: list[tuple[dict, dict[Path, Finished]]] = []
     for place, found in runs.items():
-        snapshot = place.name if place.suffix == ".pt" else ""
-        kind = json.dumps([identity(found.cfg) | {"seed": None}, snapshot], sort_keys=True, default=str)
-        others = kinds.setdefault(kind, {})
-        if twin := [other for other, one in others.items() if one.cfg.seed == found.cfg.seed]:
+        snapshot = place.name if place.suffix == ".pt" else None
+        kind = flat(identity(found.cfg)) | {"name": str(found.cfg.name), "seed": None, "snapshot": snapshot}
+        group = next((group for known, group in kinds if known == kind), None)
+        if group is None:
+            group = {}
+            kinds.append((kind, group))
+        if twin := [other for other, one in group.items() if one.cfg.seed == found.cfg.seed]:
             raise ConfigError(f"{place} is the same run as {twin[0]}, with the same seed: name every network once")
-        others[place] = found
-    names = [str(next(iter(group.values())).cfg.name) for group in kinds.values()]
-    paths = [next(iter(group)).resolve().parts for group in kinds.values()]
-    depth = next(d for d in range(1, 1000) if len({path[-d:] for path in paths}) == len(paths))
-    return {
-        name if names.count(name) == 1 else f"{name} ({'/'.join(path[-depth:])})": group
-        for name, path, group in zip(names, paths, kinds.values(), strict=True)
-    }
+        group[place] = found
+    return {label(kind, [other for other, _ in kinds], next(iter(group))): group for kind, group in kinds}
+
+
+def label(kind: dict, kinds: list[dict], place: Path) -> str:
+    from varnet.config import shown
+
+    same_name = [other for other in kinds if other["name"] == kind["name"]]
+    keys = sorted({key for other in same_name for key in {*other, *kind} if other.get(key) != kind.get(key)})
+    if not keys:
+        return kind["name"]
+    if len(keys) > 2:  # too many to read
+        return f"{kind['name']} ({place.resolve()})"
+    return f"{kind['name']} ({', '.join(f'{key}={shown(kind.get(key))}' for key in keys)})"
 
 
 def check_possible(networks: Networks, options: DictConfig) -> None:

@@ -106,20 +106,23 @@ def test_unlike_runs_of_one_name_are_kept_apart(runs, tmp_path):
     assert script.main([*map(str, places), *off, f"out={tmp_path}"]) == 0
     lines = numbers(tmp_path)["lines"]
     assert [line["n"] for line in lines] == [1, 1, 1, 2] and len({line["network"] for line in lines}) == 4
-    assert runs["longer"].name in lines[1]["network"] and "snapshot_2.pt" in lines[3]["network"]
+    names = [line["network"] for line in lines]
+    assert [name.partition(" (")[2] for name in names] == [
+        "schedule.epochs=3)", "schedule.epochs=4)", "snapshot=null)", "snapshot=snapshot_2.pt)",
+    ]  # fmt: skip
 
 
 def test_folders_that_were_moved(runs, capsys, tmp_path):
-    """Neither names nor folders tell these apart, only their whole paths."""
-    for name, kind in (("deterministic", "a"), ("variance 0", "b")):
+    """Neither names nor folders tell these apart, and they differ in much: their whole paths are shown."""
+    for name, kind, lr in (("deterministic", "a", 0.01), ("variance 0", "b", 0.02)):
         place = tmp_path / kind / "net" / "final"
         shutil.copytree(runs[name], place)
         cfg = OmegaConf.load(place / ".hydra/config.yaml")
-        cfg.name = "same"
+        cfg.name, cfg.schedule.lr = "same", lr
         OmegaConf.save(cfg, place / ".hydra/config.yaml")
     one, other = (tmp_path / kind / "net" / "final" for kind in "ab")
     opened = {place: open_finished(place) for place in (one, other)}
-    assert list(script.grouped(opened)) == ["same (a/net/final)", "same (b/net/final)"]
+    assert list(script.grouped(opened)) == [f"same ({one})", f"same ({other})"]
     copy = shutil.copytree(one, tmp_path / "copy")
     assert "is the same run as" in refused(capsys, one, copy, f"out={tmp_path / 'out'}")
 

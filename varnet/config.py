@@ -168,6 +168,14 @@ def check(cfg: DictConfig) -> None:
         raise ConfigError(f"schedule.log_alpha.beta2={schedule.log_alpha.beta2} does not do: use a number below 1")
 
 
+def flat(values: dict, prefix: str = "") -> dict:
+    """{"a": {"b": 1}} -> {"a.b": 1}"""
+    found = {}
+    for key, value in values.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
 def identity(cfg: DictConfig) -> dict:
     """The resolved configuration without what does not change the result, and without nulls: a new option whose
     default is null leaves the identity of earlier runs as it was."""

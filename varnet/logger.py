@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from varnet.checkpoint import write_atomically
+from varnet.config import flat
 from varnet.layers import layers_of
 from varnet.run import HISTORY
 from varnet.sparsity import compression, has_threshold, sparsity
@@ -126,13 +127,6 @@ def scalars(row: dict) -> dict[str, float]:
             group = {"acc": "test", "nll": "test", "lr": "schedule", "beta": "schedule", "seconds": "speed"}
             tags[f"{group.get(key.split('_')[0], 'speed' if 'per_second' in key else 'train')}/{key}"] = value
     return tags
-
-
-def flat(config: dict, prefix: str = "") -> dict:
-    out = {}
-    for key, value in config.items():
-        out |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return out
 
 
 class Progress:

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from omegaconf import OmegaConf
 
-from varnet.config import ConfigError, identity, plain, shown
-from varnet.logger import flat
+from varnet.config import ConfigError, flat, identity, plain, shown
 from varnet.run import CONFIG, HISTORY, finished
 
 METRICS = ("acc_1", "acc_det", "acc_k", "acc_zero_mean_k", "elbo", "data_term", "kl")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hydra.errors import HydraException
 
-from varnet.config import ConfigError, differences, identity, shown
+from varnet.config import ConfigError, differences, flat, identity, shown
 from varnet.rl.grid import composed
 from varnet.rl.run import WINDOW, finished
 from varnet.run import HISTORY, RL, saved_config
@@ -113,7 +113,7 @@ def _row(row: str, metric: str, by_seed: dict[int, float], env: str, sources: di
 
 def _command(env: str, policy: str, curves: Curves) -> str:
     """The schedule, and whatever else is not as the two choices have it."""
-    usual, own = _leaves(_usual(env, policy)), _leaves(curves.config)
+    usual, own = flat(_usual(env, policy)), flat(curves.config)
     options = [
         f"{key}={shown(own.get(key))}" for key in dict.fromkeys([*own, *usual])
         if key != "seed" and (key.startswith("schedule.") or own.get(key) != usual.get(key))
@@ -130,14 +130,6 @@ def _usual(env: str, policy: str) -> dict:
         return identity(composed([f"env={env}", f"policy={policy}"]))
     except HydraException:
         return {}
-
-
-def _leaves(values: dict, prefix: str = "") -> dict:
-    """{"a": {"b": 1}} -> {"a.b": 1}"""
-    found = {}
-    for key, value in values.items():
-        found |= _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
 
 
 def _seeds(seeds: list[int]) -> str:
