@@ -10,6 +10,8 @@ A low rate alone is no robustness. So one run of every stochastic network is att
 samples (eot=50), and the images made on the network named first are shown to one run of each other one (transfer=true):
 name a deterministic network first. Networks of one seed begin with the same weights and share such images, so a run of
 another seed is taken where there is one.
+
+Time: four LeNet-5 on MNIST, two of them stochastic, with 200 images and 120 iterations take 1.3 minutes on two cores.
 """
 
 import json
