@@ -55,9 +55,9 @@ def main(arguments: list[str]) -> int:
         about = described(networks, options)
         check_unlike(folder / RESULT, about)
         writable(folder)
-        lines = attacked(networks, attack, options, device)
-        write(about | {"lines": lines}, folder)
-        show(about | {"lines": lines}, folder)
+        results = about | {"lines": attacked(networks, attack, options, device)}
+        write(results, folder)
+        show(results, folder)
 
     return guarded(work)
 

@@ -135,9 +135,9 @@ def transfer(
     source: nn.Module, victims: dict[str, nn.Module], x: Tensor, aim: Tensor, attack: Attack
 ) -> dict[str, Tensor]:
     """Success on the victims, by name, of images that were made on the source."""
-    found = {name: [] for name in victims}
     if not victims:
         return {}
+    found = {name: [] for name in victims}
     for part, aims in _parts(x, aim):
         path = attacks.run(source, part, aims, attack, keep=True).images
         for name, victim in victims.items():
