@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from varnet.attack import Attack
     from varnet.data import Dataset
-    from varnet.run import Finished
+    from varnet.kinship import Networks
 
 DEFAULTS = Path(__file__).resolve().parent.parent / "configs" / "attack.yaml"
 RESULT = "attack.json"
-Networks = dict[str, "dict[Path, Finished]"]
 
 
 def main(arguments: list[str]) -> int:
@@ -43,6 +42,7 @@ def main(arguments: list[str]) -> int:
     from varnet.command import folder_for, guarded, places_and_overrides, writable
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_members
+    from varnet.kinship import grouped
 
     def work() -> None:
         places, overrides = places_and_overrides(arguments)
@@ -84,38 +84,7 @@ def attack_of(options: DictConfig) -> "Attack":
     return attack
 
 
-def grouped(runs: "dict[Path, Finished]") -> Networks:
-    """Label -> runs that differ only in their seeds. The label is their name, and where unlike runs have one name, what
-    tells them apart."""
-    from varnet.config import ConfigError, flat, identity
-
-    kinds: list[tuple[dict, dict[Path, Finished]]] = []
-    for place, found in runs.items():
-        snapshot = place.name if place.suffix == ".pt" else None
-        kind = flat(identity(found.cfg)) | {"name": str(found.cfg.name), "seed": None, "snapshot": snapshot}
-        group = next((group for known, group in kinds if known == kind), None)
-        if group is None:
-            group = {}
-            kinds.append((kind, group))
-        if twin := [other for other, one in group.items() if one.cfg.seed == found.cfg.seed]:
-            raise ConfigError(f"{place} is the same run as {twin[0]}, with the same seed: name every network once")
-        group[place] = found
-    return {label(kind, [other for other, _ in kinds], next(iter(group))): group for kind, group in kinds}
-
-
-def label(kind: dict, kinds: list[dict], place: Path) -> str:
-    from varnet.config import shown
-
-    same_name = [other for other in kinds if other["name"] == kind["name"]]
-    keys = sorted({key for other in same_name for key in {*other, *kind} if other.get(key) != kind.get(key)})
-    if not keys:
-        return kind["name"]
-    if len(keys) > 2:  # too many to read
-        return f"{kind['name']} ({place.resolve()})"
-    return f"{kind['name']} ({', '.join(f'{key}={shown(kind.get(key))}' for key in keys)})"
-
-
-def check_possible(networks: Networks, options: DictConfig) -> None:
+def check_possible(networks: "Networks", options: DictConfig) -> None:
     from varnet.config import ConfigError
 
     if data_of(networks).test_x.dim() != 4:
@@ -125,8 +94,9 @@ def check_possible(networks: Networks, options: DictConfig) -> None:
         raise ConfigError("ensemble=true needs several runs: name more of them, or leave it out")
 
 
-def described(networks: Networks, options: DictConfig) -> dict:
+def described(networks: "Networks", options: DictConfig) -> dict:
     """What attack.json says beside the rates."""
+    from varnet.kinship import caution
     from varnet.run import commit
 
     runs = {
@@ -136,8 +106,8 @@ def described(networks: Networks, options: DictConfig) -> dict:
     }
     chosen = {key: value for key, value in options.items() if key not in ("device", "threads", "data_dir", "out")}
     about = {"dataset": data_of(networks).name, "options": chosen, "runs": runs, "attack_commit": commit()}
-    if options.transfer and (caution := alike(networks)):
-        about["caution"] = caution
+    if options.transfer and (related := caution(networks)):
+        about["caution"] = related
     return about
 
 
@@ -156,15 +126,16 @@ def check_unlike(path: Path, about: dict) -> None:
         raise ConfigError(f"{path} is of another attack: use out=FOLDER for another place, or delete it")
 
 
-def attacked(networks: Networks, attack: "Attack", options: DictConfig, device: "torch.device") -> list[dict]:
+def attacked(networks: "Networks", attack: "Attack", options: DictConfig, device: "torch.device") -> list[dict]:
     from varnet.attack import Pixels
     from varnet.ensemble import Ensemble
     from varnet.fig7 import tell
+    from varnet.kinship import strangers_first
     from varnet.robustness import experiment
 
     data = data_of(networks)
     models = {
-        name: [Pixels(run.model, data.mean, data.std).to(device) for run in by_kinship(networks, name)]
+        name: [Pixels(run.model, data.mean, data.std).to(device) for run in strangers_first(networks, name)]
         for name in networks
     }
     source = next(iter(models)) if options.transfer else None
@@ -175,33 +146,8 @@ def attacked(networks: Networks, attack: "Attack", options: DictConfig, device: 
     return experiment(models, x, y, data.classes, attack, options.images, options.eot or None, source, tell)
 
 
-def data_of(networks: Networks) -> "Dataset":
+def data_of(networks: "Networks") -> "Dataset":
     return next(iter(next(iter(networks.values())).values())).data
-
-
-def source_of(networks: Networks) -> "tuple[Path, Finished]":
-    """The run on which images for the others are made: the last of the network named first."""
-    return list(next(iter(networks.values())).items())[-1]
-
-
-def by_kinship(networks: Networks, name: str) -> "list[Finished]":
-    """The runs of a network, those not of the source's seed first: the first is shown the source's images."""
-    if name == next(iter(networks)):
-        return list(networks[name].values())
-    return sorted(networks[name].values(), key=lambda run: run.cfg.seed == source_of(networks)[1].cfg.seed)
-
-
-def alike(networks: Networks) -> str | None:
-    """Networks of one seed and architecture begin with the same weights, and share adversarial images."""
-    place, source = source_of(networks)
-    same = [
-        name for name in list(networks)[1:]
-        if all(run.cfg.seed == source.cfg.seed for run in networks[name].values())
-        and by_kinship(networks, name)[0].cfg.model == source.cfg.model
-    ]  # fmt: skip
-    if not same:
-        return None
-    return f"{', '.join(same)} began with the weights of {place}, whose images were shown to it: add another seed"
 
 
 def write(results: dict, folder: Path) -> None:

@@ -10,7 +10,7 @@ from composing import ROOT, tiny
 from omegaconf import OmegaConf
 
 from train import run
-from varnet import robustness
+from varnet import kinship, robustness
 from varnet.attack import Attack, Pixels
 from varnet.robustness import experiment
 from varnet.run import folder_of, open_finished
@@ -94,8 +94,8 @@ def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys
     }
     assert f"{noisy} began with the weights of {places[0]}" in shown[0]["caution"] and "caution" not in shown[1]
     assert "caution: " in capsys.readouterr().out
-    networks = script.grouped({Path(place): open_finished(Path(place)) for place in places})
-    assert [one.cfg.seed for one in script.by_kinship(networks, noisy)] == [1, 0], "the first is shown the images"
+    networks = kinship.grouped({Path(place): open_finished(Path(place)) for place in places})
+    assert [one.cfg.seed for one in kinship.strangers_first(networks, noisy)] == [1, 0], "the first is shown the images"
     assert {line["images"] for line in found["lines"]} == {6}
 
 
@@ -122,7 +122,7 @@ def test_folders_that_were_moved(runs, capsys, tmp_path):
         OmegaConf.save(cfg, place / ".hydra/config.yaml")
     one, other = (tmp_path / kind / "net" / "final" for kind in "ab")
     opened = {place: open_finished(place) for place in (one, other)}
-    assert list(script.grouped(opened)) == [f"same ({one})", f"same ({other})"]
+    assert list(kinship.grouped(opened)) == [f"same ({one})", f"same ({other})"]
     copy = shutil.copytree(one, tmp_path / "copy")
     assert "is the same run as" in refused(capsys, one, copy, f"out={tmp_path / 'out'}")
 
