@@ -50,25 +50,8 @@ def experiment(
     tell       is called with every line as soon as it is there
     """
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
-    if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
-        raise ValueError(f"networks: {empty[0]} has no network: give at least one")
-    if images is not None:
-        whole("images", images, 1)
-    if eot is not None:
-        whole("eot", eot, attack.judged or attack.samples)  # it judges with as many samples as before
-    if len(x) != len(y) or (len(y) and int(y.max()) >= classes):
-        largest = int(y.max()) if len(y) else None
-        raise ValueError(
-            f"{len(x)} images, {len(y)} labels up to {largest}, classes={classes}: these do not fit together"
-        )
-    if source is not None and source not in several:
-        raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
-    every = [model for models in several.values() for model in models]
-    right = right_before(every, x, y, attack.judged or attack.samples, attack.seed).nonzero()[:images, 0]
-    if not len(right):
-        raise ConfigError(
-            f"none of the {len(y)} images is right in every network: train them longer, or take more candidates"
-        )
+    _check(several, x, y, classes, attack, images, eot, source)
+    right = _right_in_all(several, x, y, attack)[:images]
     x, y = x[right], y[right]
     aim = random_targets(y, classes, attack.seed) if attack.targeted else y
     lines = []
@@ -93,6 +76,35 @@ def experiment(
             member = any(module is made_on for module in victims[name].modules())  # then it is hardly a transfer
             add(name, f"transfer from {source}{', a member' * member}", [success], attack)
     return lines
+
+
+def _check(
+    several, x, y, classes: int, attack: Attack, images: int | None, eot: int | None, source: str | None
+) -> None:
+    if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
+        raise ValueError(f"networks: {empty[0]} has no network: give at least one")
+    if images is not None:
+        whole("images", images, 1)
+    if eot is not None:
+        whole("eot", eot, attack.judged or attack.samples)  # it judges with as many samples as before
+    if len(x) != len(y) or (len(y) and int(y.max()) >= classes):
+        largest = int(y.max()) if len(y) else None
+        raise ValueError(
+            f"{len(x)} images, {len(y)} labels up to {largest}, classes={classes}: these do not fit together"
+        )
+    if source is not None and source not in several:
+        raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
+
+
+def _right_in_all(several: dict[str, list[nn.Module]], x: Tensor, y: Tensor, attack: Attack) -> Tensor:
+    """Numbers of the images that every network has right."""
+    every = [model for models in several.values() for model in models]
+    right = right_before(every, x, y, attack.judged or attack.samples, attack.seed).nonzero()[:, 0]
+    if not len(right):
+        raise ConfigError(
+            f"none of the {len(y)} images is right in every network: train them longer, or take more candidates"
+        )
+    return right
 
 
 def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int, seed: int = 0) -> Tensor:
