@@ -179,7 +179,7 @@ def test_random_targets():
         ({"method": "pgd_linf"}, "epsilon=None does not do for method=pgd_linf"),
         ({"epsilon": 8}, "method=fast_sign has no bound"),
         ({"step": 0}, "step=0 does not do"),
-        ({"step": float("nan")}, "step=nan is not a finite number"),
+        ({"step": float("nan")}, "step=nan does not do: use a finite number"),
         ({"iterations": -1}, "iterations=-1 does not do"),
         ({"samples": 0}, "samples=0 does not do"),
         ({"judged": 11}, "judged=11 does not do: use a whole number from 1 to samples=10"),

@@ -119,7 +119,7 @@ def test_options_reach_the_layers():
         (("vgg", (1, 28, 28), 10), {}, "model=vgg takes images of at least 32x32 pixels"),
         (("lenet5", (2,), 10), {}, r"model=lenet5 takes images of at least 16x16 pixels, got inputs of shape \(2,\)"),
         (("vgg", (3, 32, 32), 10), {"width": -1}, "width=-1 must be above 0"),
-        (("vgg", (3, 32, 32), 10), {"width": "wide"}, "width='wide' is not a finite number"),
+        (("vgg", (3, 32, 32), 10), {"width": "wide"}, "width='wide' does not do: use a finite number"),
         (("fc", (-4,), 3), {}, r"in_shape=\(-4,\) must be whole numbers above 0"),
         (("fc", (2,), 1), {}, "classes=1 must be a whole number from 2"),
         (("fc", (2,), 2), {"sizes": [0]}, r"sizes=\[0\] must be whole numbers above 0"),

@@ -11,7 +11,7 @@ def choice(key: str, value: object, choices) -> None:
 
 def number(key: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise ValueError(f"{key}={value!r} is not a finite number")
+        raise ValueError(f"{key}={value!r} does not do: use a finite number")
     return float(value)
 
 
