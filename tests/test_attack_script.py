@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from train import run
 from varnet import kinship, robustness
 from varnet.attack import Attack, Pixels
+from varnet.ensemble import Ensemble
 from varnet.robustness import experiment
 from varnet.run import folder_of, open_finished
 
@@ -99,6 +100,22 @@ def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys
     assert {line["images"] for line in found["lines"]} == {6}
 
 
+def test_the_seeds_of_each_network_as_an_ensemble(runs, tmp_path):
+    places = [str(runs[name]) for name in ("deterministic", "variance 0", "variance 1")]
+    off = ["transfer=false", "eot=0", "samples=2", f"out={tmp_path}"]
+    assert script.main([*places, *FEW, *off, "ensemble=each"]) == 0
+    plain, noisy, both = numbers(tmp_path)["lines"]
+    assert (plain["n"], noisy["n"], both["n"]) == (1, 2, 1) and both["network"] == f"{noisy['network']}, ensemble of 2"
+    data = open_finished(runs["variance 0"]).data
+    models = [
+        Pixels(open_finished(runs[f"variance {seed}"]).model, data.mean, data.std) for seed in (1, 0)
+    ]  # not the source's seed first
+    plain = Pixels(open_finished(runs["deterministic"]).model, data.mean, data.std)
+    networks = {"plain": plain, "noisy": models, "both": Ensemble(models)}
+    wanted = experiment(networks, data.test_x, data.test_y, 10, Attack(iterations=3, step=20.0, samples=2), images=6)
+    assert [both["rate"], noisy["rate"]] == [wanted[2]["rate"], wanted[1]["rate"]]
+
+
 def test_unlike_runs_of_one_name_are_kept_apart(runs, tmp_path):
     pair = [runs["variance 0"] / "snapshot_2.pt", runs["variance 1"] / "snapshot_2.pt"]
     places = [runs["deterministic"], runs["longer"], runs["variance 0"], *pair]
@@ -147,6 +164,8 @@ def test_a_bound(runs, tmp_path):
         (["data_dir=5"], "data_dir=5 does not do: use the name of a folder (a number as ./5), or null"),
         (["method={"], "method={ cannot be read"),
         (["ensemble=true"], "ensemble=true needs several runs"),
+        (["ensemble=each"], "ensemble=each needs several seeds of a network"),
+        (["ensemble=all"], "ensemble=all does not do: use one of true, false, each"),
         (["--fast"], "--fast is not known"),
     ],
 )
