@@ -57,6 +57,7 @@ def main(arguments: list[str]) -> int:
         check_unlike(folder / RESULT, about)
         writable(folder)
         results = about | {"lines": attacked(networks, attack, options, device)}
+        results["cautions"] += few(results)
         write(results, folder)
         show(results, folder)
 
@@ -109,10 +110,22 @@ def described(networks: "Networks", options: DictConfig) -> dict:
         for place, run in group.items()
     }
     chosen = {key: value for key, value in options.items() if key not in ("device", "threads", "data_dir", "out")}
-    about = {"dataset": data_of(networks).name, "options": chosen, "runs": runs, "attack_commit": commit()}
-    if options.transfer and (related := caution(networks)):
-        about["caution"] = related
-    return about
+    related = caution(networks) if options.transfer else None
+    return {
+        "dataset": data_of(networks).name, "options": chosen, "runs": runs, "attack_commit": commit(),
+        "cautions": [related] if related else [],
+    }  # fmt: skip
+
+
+def few(results: dict) -> list[str]:
+    """A sentence if there were not as many images to attack as asked for."""
+    images, options = results["lines"][0]["images"], results["options"]
+    if images == options["images"]:
+        return []
+    return [
+        f"only {images} of the first test images are right in every network (images={options['images']}, "
+        f"candidates={options['candidates']}): rates of so few say little, take more candidates or better networks"
+    ]
 
 
 def check_unlike(path: Path, about: dict) -> None:
@@ -189,8 +202,8 @@ def show(results: dict, folder: Path) -> None:
         interval = f"{line['low'][-1]:.1f} to {line['high'][-1]:.1f}"
         table.add_row(line["network"], line["attack"], str(line["n"]), *rates, interval)
     console.print(table)
-    if "caution" in results:
-        console.print(f"caution: {results['caution']}", highlight=False, soft_wrap=True)
+    for caution in results["cautions"]:
+        console.print(f"caution: {caution}", highlight=False, soft_wrap=True)
     console.print(f"written: {folder / 'attack.json'} and attack.png beside it", highlight=False, soft_wrap=True)
 
 

@@ -87,17 +87,25 @@ def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys
         ("ensemble of 3", f"transfer from {plain}, a member", 1),
     ]
     assert [found["runs"][place]["seed"] for place in places] == [0, 0, 1]
-    assert "caution" not in capsys.readouterr().out and "caution" not in found
+    assert "caution" not in capsys.readouterr().out and found["cautions"] == []
     shown = {  # of the source's seed, of another one
         seed: script.main([places[0], places[1 + seed], *FEW, "samples=2", "eot=0", f"out={tmp_path / str(seed)}"])
         or numbers(tmp_path / str(seed))
         for seed in (0, 1)
     }
-    assert f"{noisy} began with the weights of {places[0]}" in shown[0]["caution"] and "caution" not in shown[1]
+    assert f"{noisy} began with the weights of {places[0]}" in shown[0]["cautions"][0] and not shown[1]["cautions"]
     assert "caution: " in capsys.readouterr().out
     networks = kinship.grouped({Path(place): open_finished(Path(place)) for place in places})
     assert [one.cfg.seed for one in kinship.strangers_first(networks, noisy)] == [1, 0], "the first is shown the images"
     assert {line["images"] for line in found["lines"]} == {6}
+
+
+def test_fewer_images_than_asked_for_are_told(runs, tmp_path, capsys):
+    place = str(runs["deterministic"])
+    assert script.main([place, "iterations=1", "threads=1", "images=6", "candidates=5", f"out={tmp_path}"]) == 0
+    found = numbers(tmp_path)
+    caution = f"only {found['lines'][0]['images']} of the first test images are right in every network (images=6, "
+    assert found["cautions"][0].startswith(caution) and f"caution: {caution}" in capsys.readouterr().out
 
 
 def test_the_seeds_of_each_network_as_an_ensemble(runs, tmp_path):
