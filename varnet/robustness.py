@@ -79,7 +79,14 @@ def experiment(
 
 
 def _check(
-    several, x, y, classes: int, attack: Attack, images: int | None, eot: int | None, source: str | None
+    several: dict[str, list[nn.Module]],
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    attack: Attack,
+    images: int | None,
+    eot: int | None,
+    source: str | None,
 ) -> None:
     if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
         raise ValueError(f"networks: {empty[0]} has no network: give at least one")
