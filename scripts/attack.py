@@ -6,11 +6,12 @@ RUN is a run's folder, or a file snapshot_EPOCH.pt in one. Runs that differ only
 rate is the average over them (n). Prints a table, and writes attack.json and attack.png into the run's folder, or into
 out=FOLDER, which several runs and snapshots need.
 
-A low rate alone is no robustness. So one run of every stochastic network is attacked again with steps through more
-samples (eot=50), and the images made on the network named first are shown to one run of each other one (transfer=true):
-name a deterministic network first. Networks of one seed begin with the same weights and share such images, so a run of
-another seed is taken where there is one. ensemble=each adds the deep ensemble of each network's seeds: with a few seeds
-of a deterministic, a dropout and a variance network this is Figure 7 of your own runs.
+A low rate alone is no robustness. So the first run of every stochastic network is attacked again with steps through
+more samples (eot=50), and the images made on the network named first are shown to the others (transfer=true): name a
+deterministic network first. Networks of one seed begin with the same weights and share such images, so those of every
+seed are shown to a run of another seed, where there is one; n counts these pairs. ensemble=each adds the deep ensemble
+of each network's seeds: with a few seeds of a deterministic, a dropout and a variance network this is Figure 7 of your
+own runs.
 
 Time: four LeNet-5 on MNIST, two of them stochastic, with 200 images and 120 iterations take 1.3 minutes on two cores.
 """
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
         print(__doc__ + "\n" + DEFAULTS.read_text(), end="")
         return 0 if arguments else 2
 
-    from varnet.command import folder_for, guarded, places_and_overrides, writable
+    from varnet.command import check_unlike, folder_for, guarded, places_and_overrides, writable
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_members
     from varnet.kinship import grouped
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
         folder = folder_for(places, options.out)
         check_possible(networks, options)
         about = described(networks, options)
-        check_unlike(folder / RESULT, about)
+        check_unlike(folder / RESULT, lambda before: alike(before, about), "another attack")
         writable(folder)
         results = about | {"lines": attacked(networks, attack, options, device)}
         results["cautions"] += few(results)
@@ -128,36 +129,31 @@ def few(results: dict) -> list[str]:
     ]
 
 
-def check_unlike(path: Path, about: dict) -> None:
-    """Numbers of other attacks are not replaced."""
-    from varnet.config import ConfigError
+def alike(before: dict, about: dict) -> bool:
+    """Whether attack.json is of the same attack on the same runs, by whatever path."""
 
-    if not path.exists():
-        return
-    try:
-        before = json.loads(path.read_text())
-        same = all(before[key] == about[key] for key in ("options", "runs"))
-    except (ValueError, TypeError, KeyError):
-        same = False
-    if not same:
-        raise ConfigError(f"{path} is of another attack: use out=FOLDER for another place, or delete it")
+    def runs(results: dict) -> dict:
+        return {Path(place).resolve(): about for place, about in results["runs"].items()}
+
+    return before["options"] == about["options"] and runs(before) == runs(about)
 
 
 def attacked(networks: "Networks", attack: "Attack", options: DictConfig, device: "torch.device") -> list[dict]:
     from varnet.attack import Pixels
     from varnet.fig7 import tell
-    from varnet.kinship import strangers_first
+    from varnet.kinship import seeds_of
     from varnet.robustness import experiment
 
     data = data_of(networks)
     models = {
-        name: [Pixels(run.model, data.mean, data.std).to(device) for run in strangers_first(networks, name)]
-        for name in networks
+        name: [Pixels(run.model, data.mean, data.std).to(device) for run in runs.values()]
+        for name, runs in networks.items()
     }
     source = next(iter(models)) if options.transfer else None
     models |= ensembles(models, options.ensemble)
     x, y = (values[: options.candidates].to(device) for values in (data.test_x, data.test_y))
-    return experiment(models, x, y, data.classes, attack, options.images, options.eot or None, source, tell)
+    eot, seeds = options.eot or None, seeds_of(networks)
+    return experiment(models, x, y, data.classes, attack, options.images, eot, source, tell, seeds)
 
 
 def ensembles(models: dict[str, list], which: bool | str) -> dict:

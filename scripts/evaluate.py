@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 DEFAULTS = Path(__file__).resolve().parent.parent / "configs" / "evaluate.yaml"
+RESULT = "evaluation.json"
 
 
 def main(arguments: list[str]) -> int:
@@ -24,7 +25,7 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.analysis import Analysis, settings
-    from varnet.command import folder_for, guarded, places_and_overrides, writable
+    from varnet.command import check_unlike, folder_for, guarded, places_and_overrides, writable
     from varnet.device import find, tune_cpu
     from varnet.ensemble import open_ensemble
     from varnet.run import open_finished
@@ -37,19 +38,30 @@ def main(arguments: list[str]) -> int:
         single = len(places) == 1 and places[0].suffix != ".pt"
         run = open_finished(places[0], options.data_dir) if single else open_ensemble(places, options.data_dir)
         folder = folder_for(places, options.out)
+        analysis = Analysis(run, options, device)
+        check_unlike(folder / RESULT, lambda before: alike(before, analysis.results), "other runs")
         writable(folder)
-        analysis = Analysis(run, options, device).all()
-        write(analysis, folder)
+        write(analysis.all(), folder)
         show(analysis.results, folder)
 
     return guarded(work)
+
+
+def alike(before: dict, now: dict) -> bool:
+    """Whether evaluation.json is of the same run, or of an ensemble of the same ones."""
+
+    def about(results: dict) -> object:
+        run = results["run"]
+        return {Path(member).resolve() for member in run.get("members", ())} or (run["name"], run["seed"])
+
+    return about(before) == about(now)
 
 
 def write(analysis, folder: Path) -> None:
     from varnet.checkpoint import write_atomically
     from varnet.plots import rendered
 
-    write_atomically(folder / "evaluation.json", (json.dumps(analysis.results, indent=2) + "\n").encode())
+    write_atomically(folder / RESULT, (json.dumps(analysis.results, indent=2) + "\n").encode())
     for name, figure in analysis.figures.items():
         write_atomically(folder / f"{name}.png", rendered(figure))
 

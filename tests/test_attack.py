@@ -1,5 +1,6 @@
 """Attacks: closed forms on linear networks, exact steps and projections, and nothing of the network touched."""
 
+import copy
 import math
 
 import pytest
@@ -46,6 +47,31 @@ def test_fast_sign_on_a_linear_network(targeted, iterations):
     assert found.log_probs.shape == (iterations + 1, 5, 2)
     torch.testing.assert_close(found.log_probs[0], model(x).log_softmax(1))
     torch.testing.assert_close(found.log_probs[-1], model(found.images[-1]).log_softmax(1))
+
+
+@pytest.mark.parametrize("targeted", [True, False])
+@pytest.mark.parametrize("gap", [-300.0, -20.0, 20.0, 300.0])
+def test_a_certain_network_is_attacked_as_any_other(gap, targeted):
+    """In float32 the probability of a class is 1 from a gap of 17 on, and its logarithm has no gradient."""
+    model, x, aim = linear(), images(1), torch.tensor([0])
+    model.model[1].bias.data = torch.tensor([gap, 0.0])
+    found = attacks.run(model, x, aim, Attack(iterations=3, targeted=targeted))
+    sign = direction(model, aim).sign() * (1 if targeted else -1)
+    assert torch.equal(found.images[-1], (x + 1.5 * sign).clamp(0, 255))
+
+
+def test_a_network_of_nan_is_refused():
+    model = linear()
+    model.model[1].bias.data[0] = torch.nan
+    with pytest.raises(ValueError, match="the network predicts NaN"):
+        attacks.run(model, images(2), torch.tensor([0, 1]), Attack(iterations=1))
+
+
+def test_a_network_of_float64():
+    model, x, aim = linear(), images(2), torch.tensor([0, 1])
+    wide = Pixels(copy.deepcopy(model.model).double())
+    found = [attacks.run(m, x, aim, Attack(iterations=3)).images[-1] for m in (model, wide)]
+    assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("iterations", [1, 2, 3, 9])
@@ -179,6 +205,8 @@ def test_random_targets():
         ({"method": "pgd_linf"}, "epsilon=None does not do for method=pgd_linf"),
         ({"epsilon": 8}, "method=fast_sign has no bound"),
         ({"step": 0}, "step=0 does not do"),
+        ({"step": 1e20}, "step=1e+20 does not do"),
+        ({"method": "pgd_l2", "epsilon": 1e20}, "epsilon=1e+20 does not do"),
         ({"step": float("nan")}, "step=nan does not do: use a finite number"),
         ({"iterations": -1}, "iterations=-1 does not do"),
         ({"samples": 0}, "samples=0 does not do"),
@@ -222,5 +250,7 @@ def test_pixels_of_a_wrong_scale():
         Pixels(nn.Identity(), (0.5,), (0.0,))
     colours = Pixels(nn.Identity(), (0.5, 0.5, 0.5), (1.0,))
     assert colours(torch.zeros(2, 3, 4, 4)).shape == (2, 3, 4, 4)
+    with pytest.raises(ValueError, match=r"shape \(2, 16\) have no channels"):
+        colours(torch.zeros(2, 16))
     with pytest.raises(ValueError, match=r"shape \(2, 1, 4, 4\) meet a mean and std of 3 channels"):
         colours(torch.zeros(2, 1, 4, 4))

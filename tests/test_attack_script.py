@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from composing import ROOT, tiny
 from omegaconf import OmegaConf
 
 from train import run
-from varnet import kinship, robustness
+from varnet import checkpoint, kinship, robustness
 from varnet.attack import Attack, Pixels
 from varnet.ensemble import Ensemble
 from varnet.robustness import experiment
@@ -53,7 +54,7 @@ def refused(capsys, *arguments: object) -> str:
     return message
 
 
-def test_one_run(runs, capsys):
+def test_one_run(runs, capsys, monkeypatch):
     folder = runs["deterministic"]
     assert script.main([str(folder), *FEW]) == 0
     found = numbers(folder)
@@ -70,6 +71,19 @@ def test_one_run(runs, capsys):
     assert script.main([str(folder), *FEW, "device=cpu"]) == 0, "the same attack again"
     assert "attack.json is of another attack: use out=FOLDER" in refused(capsys, folder, *FEW, "step=10")
     assert numbers(folder) == found
+    monkeypatch.chdir(folder.parent)
+    assert script.main([folder.name, *FEW]) == 0, "by another name"
+
+
+def test_a_network_of_nan_is_not_robust(runs, tmp_path, capsys):
+    folder = shutil.copytree(runs["deterministic"], tmp_path / "nan")
+    state = checkpoint.read(folder / checkpoint.NAME)
+    state["model"] = {
+        k: torch.full_like(v, torch.nan) if v.is_floating_point() else v for k, v in state["model"].items()
+    }
+    torch.save(state, folder / checkpoint.NAME)
+    assert "predicts NaN: train it anew" in refused(capsys, folder, *FEW, f"out={tmp_path / 'out'}")
+    assert not (tmp_path / "out" / "attack.json").exists()
 
 
 def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys):
@@ -93,10 +107,12 @@ def test_several_runs_their_ensemble_and_the_two_cautions(runs, tmp_path, capsys
         or numbers(tmp_path / str(seed))
         for seed in (0, 1)
     }
-    assert f"{noisy} began with the weights of {places[0]}" in shown[0]["cautions"][0] and not shown[1]["cautions"]
+    assert f"{noisy} began with the weights of {plain}" in shown[0]["cautions"][0] and not shown[1]["cautions"]
     assert "caution: " in capsys.readouterr().out
     networks = kinship.grouped({Path(place): open_finished(Path(place)) for place in places})
-    assert [one.cfg.seed for one in kinship.strangers_first(networks, noisy)] == [1, 0], "the first is shown the images"
+    assert kinship.seeds_of(networks) == {plain: [0], noisy: [0, 1]}
+    transferred = next(line for line in found["lines"] if line["attack"] == f"transfer from {plain}")
+    assert transferred["rate"] == shown[1]["lines"][-1]["rate"], "the images were shown to the run of another seed"
     assert {line["images"] for line in found["lines"]} == {6}
 
 
@@ -115,9 +131,7 @@ def test_the_seeds_of_each_network_as_an_ensemble(runs, tmp_path):
     plain, noisy, both = numbers(tmp_path)["lines"]
     assert (plain["n"], noisy["n"], both["n"]) == (1, 2, 1) and both["network"] == f"{noisy['network']}, ensemble of 2"
     data = open_finished(runs["variance 0"]).data
-    models = [
-        Pixels(open_finished(runs[f"variance {seed}"]).model, data.mean, data.std) for seed in (1, 0)
-    ]  # not the source's seed first
+    models = [Pixels(open_finished(runs[f"variance {seed}"]).model, data.mean, data.std) for seed in (0, 1)]
     plain = Pixels(open_finished(runs["deterministic"]).model, data.mean, data.std)
     networks = {"plain": plain, "noisy": models, "both": Ensemble(models)}
     wanted = experiment(networks, data.test_x, data.test_y, 10, Attack(iterations=3, step=20.0, samples=2), images=6)
@@ -149,7 +163,7 @@ def test_folders_that_were_moved(runs, capsys, tmp_path):
     opened = {place: open_finished(place) for place in (one, other)}
     assert list(kinship.grouped(opened)) == [f"same ({one})", f"same ({other})"]
     copy = shutil.copytree(one, tmp_path / "copy")
-    assert "is the same run as" in refused(capsys, one, copy, f"out={tmp_path / 'out'}")
+    assert "is the same network as" in refused(capsys, one, copy, f"out={tmp_path / 'out'}")
 
 
 def test_a_bound(runs, tmp_path):
@@ -188,7 +202,7 @@ def test_wrong_places(runs, capsys, tmp_path):
     assert "is the folder of a run" in refused(capsys, folder, runs["longer"], f"out={folder}")
     snapshot = runs["variance 0"] / "snapshot_2.pt"
     assert "a snapshot has no folder for these numbers" in refused(capsys, snapshot)
-    assert "named twice" in refused(capsys, folder, folder, f"out={tmp_path}")
+    assert "is the same network as" in refused(capsys, folder, folder, f"out={tmp_path}")
     assert "nowhere" in refused(capsys, "nowhere")
     points = tiny(tmp_path, "model=toy")
     run(points)

@@ -1,6 +1,7 @@
 """Ensembles of networks, of run folders and of one run's snapshots."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from composing import ROOT, composed, tiny
 
 from train import run
 from varnet import checkpoint, evaluation, metrics, models
-from varnet.config import ConfigError, check, digest
+from varnet.config import ConfigError, check, digest, identity
 from varnet.ensemble import Ensemble, open_ensemble, snapshots
 from varnet.layers import layers_of, predicting
 from varnet.run import folder_of, open_finished, resumed
@@ -111,14 +112,21 @@ def test_run_folders_are_a_network(runs):
     assert found.members == (str(runs["a"]), str(runs["b"]))
 
 
-def test_no_network_counts_twice(runs, monkeypatch):
-    """Whatever it is called. The weights at the end of a run are those of its last snapshot."""
+def test_no_network_counts_twice(runs, monkeypatch, tmp_path):
+    """Whatever it is called, and wherever it was copied to. The weights at the end of a run are those of its last
+    snapshot."""
+    shutil.copytree(runs["a"], tmp_path / "copy")
     monkeypatch.chdir(runs["a"])
     last = runs["b"] / "snapshot_3.pt"
     last.write_bytes((runs["b"] / checkpoint.NAME).read_bytes())
     try:
-        for same in ([runs["a"], runs["b"], runs["a"]], [runs["a"], Path(".")], [runs["b"], last]):
-            with pytest.raises(ConfigError, match="is named twice"):
+        for same in (
+            [runs["a"], runs["b"], runs["a"]],
+            [runs["a"], Path(".")],
+            [runs["b"], last],
+            [runs["a"], tmp_path / "copy"],
+        ):
+            with pytest.raises(ConfigError, match="is the same network as"):
                 open_ensemble(same)
     finally:
         last.unlink()
@@ -179,9 +187,15 @@ def test_a_damaged_or_foreign_snapshot_is_refused(runs, tmp_path):
     damaged = runs["b"] / "snapshot_9.pt"
     damaged.write_bytes(b"nothing")
     try:
-        with pytest.raises(checkpoint.CheckpointError, match="cannot be read"):
+        with pytest.raises(ConfigError, match=r"cannot be read \(.*\): take another snapshot"):
             open_ensemble([damaged])
-        damaged.write_bytes((runs["large"] / checkpoint.NAME).read_bytes())
+        own = runs["a"] / "snapshot_2.pt"
+        for other in (runs["large"] / checkpoint.NAME, own):  # of another network, of another epoch and seed
+            damaged.write_bytes(other.read_bytes())
+            with pytest.raises(ConfigError, match="is not of that epoch of the run in its folder"):
+                open_ensemble([damaged])
+        state = checkpoint.read(own) | {"config": identity(open_finished(runs["b"]).cfg), "epoch": 9}
+        torch.save(state | {"model": {}}, damaged)
         with pytest.raises(ConfigError, match="does not fit the model of its run"):
             open_ensemble([damaged])
     finally:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from composing import ROOT, tiny
 from omegaconf import OmegaConf
 
@@ -109,7 +110,8 @@ def test_toy_points_have_no_rotation(tmp_path):
     assert "rotation" not in json.loads((folder_of(cfg) / "evaluation.json").read_text())
 
 
-def test_incomplete_and_strange_folders(folder, capsys, tmp_path):
+def test_incomplete_and_strange_folders(folder, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert "is not a folder" in refused(capsys, tmp_path / "nowhere")
     assert "holds no run" in refused(capsys, tmp_path)
     metrics = (folder / "metrics.json").read_text()
@@ -128,7 +130,18 @@ def test_incomplete_and_strange_folders(folder, capsys, tmp_path):
     for path in (folder / checkpoint.NAME, folder / checkpoint.PREVIOUS):
         path.write_bytes(b"not a checkpoint")
     assert "cannot be read" in refused(capsys, folder)
-    assert not (folder / "evaluation.json").exists()
+    torch.save({"model": [1], "config": {}}, folder / checkpoint.NAME)
+    assert "not a checkpoint of varnet" in refused(capsys, folder)
+    (folder / checkpoint.PREVIOUS).unlink()
+    torch.save({"model": {"x": Harmful()}, "config": {}}, folder / checkpoint.NAME)
+    message = refused(capsys, folder)
+    assert "it holds more than numbers, which might do harm" in message and "weights_only" not in message
+    assert not (tmp_path / "harm").exists() and not (folder / "evaluation.json").exists()
+
+
+class Harmful:
+    def __reduce__(self):
+        return (Path.touch, (Path("harm"),))
 
 
 @pytest.mark.parametrize(
@@ -140,6 +153,9 @@ def test_incomplete_and_strange_folders(folder, capsys, tmp_path):
         ("eval.angles=90", "eval.angles=90"),
         ("eval.prune_by=size", "eval.prune_by=size"),
         ("eval.ood=imagenet", "eval.ood=imagenet"),
+        ("eval.layers=3", "eval.layers=3 does not do: use all, or a list of layers"),
+        ("eval.layers=null", "eval.layers=null does not do"),
+        ("eval.layers=[1]", "eval.layers=[1] does not do"),
         ("samples", "samples: it is no key=value"),
         ("eval=3", "there is no key eval"),
     ],
@@ -151,9 +167,34 @@ def test_wrong_options(override, words):
 
 
 def test_options_that_only_the_run_can_refuse(folder, capsys):
-    assert "there is no layer 'conv9'" in refused(capsys, folder, *FEW, "eval.layers=[conv9]")
+    assert "eval.layers: there is no layer 'conv9'" in refused(capsys, folder, *FEW, "eval.layers=[conv9]")
     assert "own dataset" in refused(capsys, folder, *FEW, "eval.ood=digits")
-    assert "the same ratio" in refused(capsys, folder, *FEW, "eval.prune_by=snr")
+    message = refused(capsys, folder, *FEW, "eval.prune_by=snr")
+    assert "the same ratio" in message and "use eval.prune_by=sigma" in message
+    assert not (folder / "evaluation.json").exists()
+
+
+def test_numbers_of_other_runs_are_not_replaced(folder, capsys, tmp_path, monkeypatch):
+    cfg = tiny(tmp_path, "seed=1")
+    run(cfg)
+    few = [*FEW, "eval.fractions=[]", "eval.angles=[]", "eval.draws=0"]
+    place = f"out={tmp_path / 'out'}"
+    assert evaluate.main([str(folder), str(folder_of(cfg)), *few, place]) == 0
+    before = (tmp_path / "out" / "evaluation.json").read_bytes()
+    assert "evaluation.json is of other runs: use out=FOLDER" in refused(capsys, folder, *few, place)
+    assert (tmp_path / "out" / "evaluation.json").read_bytes() == before
+    monkeypatch.chdir(folder.parent)
+    again = [folder_of(cfg).name, folder.name, *few, "eval.samples=2", place]
+    assert evaluate.main(again) == 0, "the same runs by other names"
+
+
+def test_a_network_of_nan_is_refused(folder, capsys):
+    state = checkpoint.read(folder / checkpoint.NAME)
+    state["model"] = {
+        k: torch.full_like(v, torch.nan) if v.is_floating_point() else v for k, v in state["model"].items()
+    }
+    torch.save(state, folder / checkpoint.NAME)
+    assert "predicts NaN: train it anew" in refused(capsys, folder, *FEW)
     assert not (folder / "evaluation.json").exists()
 
 

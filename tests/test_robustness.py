@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 from torch import nn
 
 from train import run
+from varnet import attack as attacks
 from varnet import fig7, robustness
 from varnet.attack import Attack, Pixels
 from varnet.ensemble import Ensemble
@@ -132,9 +133,72 @@ def test_seeds_of_a_network_are_averaged():
     assert found["std"] == pytest.approx((100 * rates.std(0)).tolist()) and max(found["std"]) > 0
 
 
+class Noisy(nn.Module):
+    """Noise of the caller's own, which no layer of varnet is known for."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x + 4 * torch.randn_like(x))
+
+
+def test_noise_of_the_callers_own_is_averaged():
+    model = Noisy(bright_or_dark())
+    kinds = [row["attack"] for row in experiment({"a": model}, X, Y, 2, Attack(iterations=1), eot=20)]
+    assert kinds == [WHITE_BOX, "EOT, 20 samples"]
+    seen = [attacks.run(model, X, Y, Attack(iterations=0, samples=4000, seed=seed)).log_probs[0] for seed in (0, 1)]
+    torch.testing.assert_close(seen[0].exp(), seen[1].exp(), rtol=0, atol=0.03)
+
+
+def test_images_for_others_are_made_within_the_memory(monkeypatch):
+    source = bright_or_dark()
+    monkeypatch.setattr(robustness, "MEMORY", 3 * robustness.bytes_of_graph(source, X, 1))
+    sizes = []
+    monkeypatch.setattr(
+        robustness.attacks,
+        "run",
+        lambda *given, run=robustness.attacks.run, **more: (sizes.append(len(given[1])), run(*given, **more))[1],
+    )
+    robustness.transfer(source, {"v": bright_or_dark()}, X, 1 - Y, Attack(iterations=1))
+    assert sizes == [3, 3]
+
+
 def test_an_unknown_source():
     with pytest.raises(ValueError, match="source='b' is not among the networks: a"):
         experiment({"a": bright_or_dark()}, X, Y, 2, Attack(), source="b")
+
+
+def test_images_are_shown_to_networks_of_another_seed(monkeypatch):
+    """Each pair of a source and a victim; both attacks and verdicts are told by the networks' thresholds."""
+    met = []
+
+    def transfer(source, victims, x, aim, attack):
+        met.extend((source.at, name, victim.at) for name, victim in victims.items())
+        return {name: torch.ones(2, len(x)) * victim.at / 100 for name, victim in victims.items()}
+
+    def network(at: float) -> nn.Module:
+        model = bright_or_dark()
+        model.at = at
+        return model
+
+    a, b, c, both = [network(1), network(2), network(3)], [network(10), network(11)], [network(20)], network(30)
+    monkeypatch.setattr(robustness, "transfer", transfer)
+    networks, seeds = {"a": a, "b": b, "c": c, "both": both}, {"a": [0, 1, 2], "b": [1, 0], "c": [2]}
+    lines = experiment(networks, X, Y, 2, Attack(iterations=1), source="a", seeds=seeds)
+    assert sorted(met) == [
+        (1, "a", 2), (1, "b", 10), (1, "both", 30), (1, "c", 20),
+        (2, "a", 3), (2, "b", 11), (2, "both", 30), (2, "c", 20),
+        (3, "a", 1), (3, "b", 10), (3, "both", 30),
+    ]  # fmt: skip
+    rows = {row["network"]: row for row in lines if row["attack"].startswith("transfer")}
+    assert [rows[name]["n"] for name in networks] == [3, 3, 2, 3]
+    assert rows["b"]["rate"] == pytest.approx([100 * (0.10 + 0.11 + 0.10) / 3] * 2)
+    torch.testing.assert_close(torch.tensor(rows["b"]["each"]), torch.tensor([[10.0] * 2, [11.0] * 2, [10.0] * 2]))
+    met.clear()
+    experiment({"a": a[:1], "c": c}, X, Y, 2, Attack(iterations=1), source="a", seeds={"a": [2], "c": [2]})
+    assert met == [(1, "c", 20)], "there is no other seed"
 
 
 def test_a_source_inside_an_ensemble_is_said():
@@ -153,6 +217,7 @@ def test_a_source_inside_an_ensemble_is_said():
         ({"classes": 1}, "classes=1: these do not fit together"),
         ({"y": Y[:2]}, "6 images, 2 labels"),
         ({"networks": {"a": []}}, "a has no network"),
+        ({"seeds": {"a": [0, 1]}}, "seeds['a'] does not do: give one seed for each network"),
         ({"networks": {}}, "has no network"),
     ],
 )

@@ -4,14 +4,15 @@
 from collections.abc import Callable, Iterable
 
 import torch
-from omegaconf import DictConfig
+from omegaconf import DictConfig, ListConfig
 
 from varnet import evaluation, metrics, ood, plots
 from varnet.config import FOLDER, ConfigError, between, number, one_of, or_null, overridden, whole
 from varnet.data import NAMES, load
 from varnet.ensemble import Ensemble
-from varnet.evaluation import Predictions, predict
+from varnet.evaluation import Predictions, check_numbers, predict
 from varnet.layers import layers_of
+from varnet.names import select
 from varnet.pruning import CRITERIA, pruning_curve
 from varnet.run import Finished
 from varnet.trainer import use_channels_last
@@ -34,6 +35,10 @@ def numbers(fits_one: Callable[[object], bool], wanted: str) -> tuple[Callable[[
     return fits, wanted
 
 
+def names(values: object) -> bool:
+    return isinstance(values, list | ListConfig) and all(isinstance(value, str) for value in values)
+
+
 CHECKS = {
     "threads": or_null(between(1, 1024)),
     "out": or_null(FOLDER),
@@ -42,6 +47,7 @@ CHECKS = {
     "eval.samples": or_null(whole(1)),
     "eval.elbo_samples": or_null(whole(0)),
     "eval.max_batch": or_null(whole(1)),
+    "eval.layers": (lambda v: isinstance(v, str) or names(v), "all, or a list of layers, e.g. [dense1]"),
     "eval.batch_statistics": one_of(True, False),
     "eval.draws": whole(0),
     "eval.fractions": numbers(lambda v: number(0)[0](v) and v <= 1, "a list of numbers from 0 to 1"),
@@ -77,6 +83,12 @@ class Analysis:
         if run.members:
             self.results["run"]["members"] = list(run.members)
         self.figures: dict = {}
+        chosen = options.eval.layers
+        self.layers = chosen if isinstance(chosen, str) else list(chosen)
+        try:
+            select(self.layers, list(layers_of(self.model)))
+        except ValueError as error:
+            raise ConfigError(f"eval.{error}") from error
 
     def batches(self, split: str = "test", **options):
         return self._loader(getattr(self.run.data, f"{split}_x"), getattr(self.run.data, f"{split}_y"), **options)
@@ -144,10 +156,12 @@ class Analysis:
 
     def _predict(self, mode: str, batches=None, fold: bool = True) -> Predictions:
         samples = 1 if mode == "deterministic" else self.samples
-        layers = self.options.eval.layers if mode in ("zero_mean", "permuted") else "all"
-        layers = layers if isinstance(layers, str) else list(layers)
+        layers = self.layers if mode in ("zero_mean", "permuted") else "all"
         batches = self.batches() if batches is None else batches
-        return predict(self.model, batches, mode, samples, layers, self.options.seed, self.fold if fold else None)
+        fold = self.fold if fold else None
+        found = predict(self.model, batches, mode, samples, layers, self.options.seed, fold)
+        check_numbers(found.log_probs)
+        return found
 
     def weight_samples(self) -> None:
         found = evaluation.weight_samples(self.model, self.batches(), self.options.eval.draws, self.options.seed)
@@ -164,10 +178,11 @@ class Analysis:
 
     def pruning(self) -> None:
         chosen = self.options.eval
-        layers = chosen.layers if isinstance(chosen.layers, str) else list(chosen.layers)
-        rows = pruning_curve(
-            self.model, self.batches(), chosen.fractions, self.samples, layers, chosen.prune_by, self.options.seed
-        )
+        how = (chosen.fractions, self.samples, self.layers, chosen.prune_by, self.options.seed)
+        try:
+            rows = pruning_curve(self.model, self.batches(), *how)
+        except ValueError as error:  # of a layer that has no such order
+            raise ConfigError(str(error).replace("by='sigma'", "eval.prune_by=sigma")) from error
         self.results["pruning"] = rows
         lines = {f"{self.samples} samples": [r["acc_k"] for r in rows], "deterministic": [r["acc_det"] for r in rows]}
         fractions = [100 * r["fraction"] for r in rows]

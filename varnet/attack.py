@@ -14,13 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from varnet.checks import choice, number, whole
-from varnet.evaluation import is_stochastic, isolated
+from varnet.evaluation import check_numbers, is_stochastic, isolated
 from varnet.layers import predicting
 from varnet.metrics import average_probs, log_likelihood
-from varnet.sampling import Sampler
+from varnet.sampling import Sampler, draws
 
 METHODS = ("fast_sign", "pgd_linf", "pgd_l2")
 BRIGHTEST = 255.0
+LONGEST = 1e6  # step and bound; far beyond any image, and its square is a float32
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,10 @@ class Attack:
         for key in ("targeted", "random_start"):
             if not isinstance(getattr(self, key), bool):
                 raise ValueError(f"{key}={getattr(self, key)!r} does not do: use True or False")
-        if number("step", self.step) <= 0:
-            raise ValueError(f"step={self.step!r} does not do: use a number above 0, in pixels of 0..255")
+        if not 0 < number("step", self.step) <= LONGEST:
+            raise ValueError(
+                f"step={self.step!r} does not do: use a number above 0, up to {LONGEST:g}, in pixels of 0..255"
+            )
         if self.judged is not None and whole("judged", self.judged, 1) > self.samples:
             raise ValueError(f"judged={self.judged!r} does not do: use a whole number from 1 to samples={self.samples}")
         self._check_bound()
@@ -54,8 +57,10 @@ class Attack:
         bounded = self.method != "fast_sign"
         if self.epsilon is None and bounded:
             raise ValueError(f"epsilon=None does not do for method={self.method}: give the bound, in pixels of 0..255")
-        if self.epsilon is not None and number("epsilon", self.epsilon) < 0:
-            raise ValueError(f"epsilon={self.epsilon!r} does not do: use a number from 0, in pixels of 0..255")
+        if self.epsilon is not None and not 0 <= number("epsilon", self.epsilon) <= LONGEST:
+            raise ValueError(
+                f"epsilon={self.epsilon!r} does not do: use a number from 0 to {LONGEST:g}, in pixels of 0..255"
+            )
         if not bounded and (self.epsilon is not None or self.random_start):
             raise ValueError("method=fast_sign has no bound: leave out epsilon and random_start, or use pgd_linf")
 
@@ -75,11 +80,14 @@ class Pixels(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         channels = max(len(self.shift), len(self.scale))
+        if x.dim() < 3:
+            raise ValueError(f"images of shape {tuple(x.shape)} have no channels: give N x channels x height x width")
         if channels > 1 and x.shape[-3] != channels:  # 1 would broadcast
             raise ValueError(
                 f"images of shape {tuple(x.shape)} meet a mean and std of {channels} channels: give those of the images"
             )
-        return self.model((x - self.shift) / self.scale)
+        dtype = next((p.dtype for p in self.model.parameters() if p.is_floating_point()), x.dtype)
+        return self.model(((x - self.shift) / self.scale).to(dtype))  # a network of float64 takes float64
 
 
 class Path(NamedTuple):
@@ -106,7 +114,7 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
     """
     x = _checked(x, aim)
     project = _projection(x, attack)
-    samples = attack.samples if is_stochastic(model) else 1
+    samples = attack.samples if is_random(model, x) else 1
     images, found = [], []
     with torch.inference_mode(False), torch.enable_grad(), isolated(attack.seed), predicting(model, "sample"):
         aim = aim.clone()  # of a caller in inference mode it could not be kept for the gradient
@@ -124,7 +132,16 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
             images = [*images, now.detach()] if keep else [now.detach()]
             if iteration < attack.iterations:
                 now = project(now.detach() + _step(average_probs(logs), now, aim, attack))
+    check_numbers(torch.stack(found))
     return Path(images, torch.stack(found))
+
+
+def is_random(model: nn.Module, x: Tensor) -> bool:
+    """Whether samples of its predictions for images x differ: also if a module of the caller's own draws the noise."""
+    if is_stochastic(model):
+        return True
+    with predicting(model, "sample"):
+        return draws(model, x[:2].detach().float())
 
 
 def _checked(x: Tensor, aim: Tensor) -> Tensor:
@@ -146,8 +163,13 @@ def _checked(x: Tensor, aim: Tensor) -> Tensor:
 
 
 def _step(log_probs: Tensor, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
-    """Uphill in the log probability of the target; untargeted, downhill in that of the label."""
-    gain = log_likelihood(log_probs, aim).sum()
+    """Uphill in the log odds of the target; untargeted, downhill in those of the label.
+
+    That is the direction of the log probability too, log odds = log p - log(1 - p), which in float32 has no gradient
+    left where the network is certain.
+    """
+    others = log_probs.scatter(1, aim[:, None], -torch.inf).logsumexp(1)
+    gain = (log_likelihood(log_probs, aim) - others).sum()
     (gradient,) = torch.autograd.grad(gain if attack.targeted else -gain, x)
     if attack.method == "pgd_l2":
         return attack.step * _direction(gradient)

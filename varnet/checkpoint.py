@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -82,8 +83,11 @@ def read(path: Path) -> dict:
             if (damaged := archive.testzip()) is not None:
                 raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
         state = torch.load(path, map_location="cpu", weights_only=True)
-        if not isinstance(state, dict) or "model" not in state or "config" not in state:
+        whole = isinstance(state, dict) and isinstance(state.get("model"), dict) and "config" in state
+        if not whole:
             raise ValueError("it is not a checkpoint of varnet")
         return state
+    except pickle.UnpicklingError as error:  # torch's own words tell how to read it all the same
+        raise CheckpointError(f"{path} cannot be read (it holds more than numbers, which might do harm)") from error
     except Exception as error:  # torch.load raises nearly anything for a damaged file
         raise CheckpointError(f"{path} cannot be read ({' '.join(str(error).split())[:200]})") from error

@@ -1,6 +1,7 @@
 """What the scripts' command lines share: the order of flags, folders given by name, and how a script ends."""
 
 import errno
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -72,6 +73,18 @@ def writable(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def check_unlike(path: Path, same: Callable[[dict], bool], what: str) -> None:
+    """Numbers about something else are not replaced; `same` looks at those in the file."""
+    if not path.exists():
+        return
+    try:
+        found = same(json.loads(path.read_text()))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        found = False
+    if not found:
+        raise ConfigError(f"{path} is of {what}: use out=FOLDER for another place, or delete it")
 
 
 def guarded(work: Callable[[], None]) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from varnet import checkpoint
-from varnet.config import ConfigError
+from varnet.config import ConfigError, identity
 from varnet.metrics import average_probs
 from varnet.run import Finished, open_finished
 
@@ -45,15 +45,17 @@ def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finish
 
 def open_members(places: Iterable[Path], data_dir: str | None = None) -> list[Finished]:
     """Each once, and all for the same data."""
-    found, seen = [], {}
+    places = list(places)
+    found, seen = [], []
     for place in map(Path, places):
         one = _opened(place, data_dir)
-        own = _weights_of(place, one)
+        own = identity(one.cfg) | {"epochs": _epochs(place, one)}
         if own in seen:
-            raise ConfigError(f"{place} is named twice, also as {seen[own]}: name every network once")
-        seen[own] = place
+            twin = places[seen.index(own)]
+            raise ConfigError(f"{place} is the same network as {twin}, seed and all: name every network once")
+        seen.append(own)
         found.append(one)
-        _check_fits(one, found[0], place, next(iter(seen.values())))
+        _check_fits(one, found[0], place, places[0])
     if not found:
         raise ConfigError("there is no run to open: name the folders of finished runs")
     return found
@@ -75,19 +77,21 @@ def _opened(place: Path, data_dir: str | None) -> Finished:
         raise ConfigError(f"{place} is no snapshot (in its folder: {there}): name one, or the folder of a run")
     found = open_finished(place.parent, data_dir)
     try:
-        found.model.load_state_dict(checkpoint.read(place)["model"])
+        state = checkpoint.read(place)
+    except checkpoint.CheckpointError as error:
+        raise ConfigError(f"{error}: take another snapshot, or the folder of the run") from error
+    if (state["config"], state.get("epoch")) != (identity(found.cfg), _epochs(place, found)):
+        raise ConfigError(f"{place} is not of that epoch of the run in its folder: take a snapshot of the same run")
+    try:
+        found.model.load_state_dict(state["model"])
     except RuntimeError as error:
-        if isinstance(error, checkpoint.CheckpointError):
-            raise
-        raise ConfigError(f"{place} does not fit the model of its run: take a snapshot of the same run") from error
+        raise ConfigError(f"{place} does not fit the model of its run: take another snapshot") from error
     return found
 
 
-def _weights_of(place: Path, found: Finished) -> tuple[Path, int]:
-    """Folder and epoch: two names for the same weights are equal here."""
-    if place.suffix != ".pt":
-        return place.resolve(), found.metrics["epochs"]
-    return place.parent.resolve(), int(place.stem.removeprefix("snapshot_"))
+def _epochs(place: Path, found: Finished) -> int:
+    """That the weights were trained for."""
+    return int(place.stem.removeprefix("snapshot_")) if place.suffix == ".pt" else found.cfg.schedule.epochs
 
 
 def _check_fits(found: Finished, first: Finished, place: Path, first_place: Path) -> None:

@@ -60,6 +60,12 @@ def predict(
     return _joined(parts)
 
 
+def check_numbers(log_probs: Tensor) -> None:
+    """Refuse NaN, of which the first class would be the largest: always right or wrong, and proof against attacks."""
+    if bool(log_probs.isnan().any()):
+        raise ValueError("the network predicts NaN: train it anew, with a lower learning rate")
+
+
 def members_of(model: nn.Module) -> list[nn.Module]:
     """The networks of an ensemble, whose disagreement is uncertainty too; else the model itself."""
     return list(model.members) if isinstance(model, Ensemble) else [model]

@@ -43,7 +43,7 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     """Every run of a network that is there is attacked; an ensemble has all of them, and says how many.
 
     A sample of the variance ensemble is one of each member: ten of them are ten of each network. The deep ensemble has
-    the source of the transferred images among its members.
+    the sources of the transferred images as its members, the variance ensemble networks that began as they did.
     """
     attack = attack or Attack(iterations=ITERATIONS[target], step=STEP, samples=SAMPLES)
     seeds = max(library.seeds, MEMBERS)
@@ -55,7 +55,8 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
         for name, several in networks(runs).items()
     }
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
-    lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, next(iter(runs)), tell)
+    own = {label: [one.cfg.seed for one in several] for label, several in runs.items()}
+    lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, next(iter(runs)), tell, own)
     precision = first.cfg.precision
     option = precision_option(precision)
     rows = robustness.results(

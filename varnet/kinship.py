@@ -5,7 +5,7 @@ Networks of one seed and architecture begin with the same weights, and adversari
 
 from pathlib import Path
 
-from varnet.config import ConfigError, flat, identity, shown
+from varnet.config import flat, identity, shown
 from varnet.run import Finished
 
 Networks = dict[str, dict[Path, Finished]]  # label -> runs by place; the first network is the source of a transfer
@@ -21,8 +21,6 @@ def grouped(runs: dict[Path, Finished]) -> Networks:
         if group is None:
             group = {}
             kinds.append((kind, group))
-        if twin := [other for other, one in group.items() if one.cfg.seed == found.cfg.seed]:
-            raise ConfigError(f"{place} is the same run as {twin[0]}, with the same seed: name every network once")
         group[place] = found
     return {_label(kind, [other for other, _ in kinds], next(iter(group))): group for kind, group in kinds}
 
@@ -42,26 +40,18 @@ def _label(kind: dict, kinds: list[dict], place: Path) -> str:
     return f"{kind['name']} ({', '.join(f'{key}={shown(kind.get(key))}' for key in keys)})"
 
 
-def source_of(networks: Networks) -> tuple[Path, Finished]:
-    """The run on which images for the others are made: the last of the network named first."""
-    return list(next(iter(networks.values())).items())[-1]
-
-
-def strangers_first(networks: Networks, name: str) -> list[Finished]:
-    """The runs of a network, those not of the source's seed first: the first is shown the source's images."""
-    if name == next(iter(networks)):
-        return list(networks[name].values())
-    return sorted(networks[name].values(), key=lambda run: run.cfg.seed == source_of(networks)[1].cfg.seed)
+def seeds_of(networks: Networks) -> dict[str, list[int]]:
+    return {name: [run.cfg.seed for run in runs.values()] for name, runs in networks.items()}
 
 
 def caution(networks: Networks) -> str | None:
     """A sentence if a network has no run but those that began as the source did."""
-    place, source = source_of(networks)
+    seeds, (source, *others) = seeds_of(networks), networks
+    model = next(iter(networks[source].values())).cfg.model
     same = [
-        name for name in list(networks)[1:]
-        if all(run.cfg.seed == source.cfg.seed for run in networks[name].values())
-        and strangers_first(networks, name)[0].cfg.model == source.cfg.model
+        name for name in others
+        if len({*seeds[source], *seeds[name]}) == 1 and next(iter(networks[name].values())).cfg.model == model
     ]  # fmt: skip
     if not same:
         return None
-    return f"{', '.join(same)} began with the weights of {place}, whose images were shown to it: add another seed"
+    return f"{', '.join(same)} began with the weights of {source}, whose images were shown to it: add another seed"

@@ -15,6 +15,7 @@ from varnet.checks import choice, interval, number
 from varnet.noise import noise_like
 
 NOISES = ("gaussian", "bernoulli", "uniform")
+LARGEST_LOG_SIGMA = 43.0  # the variance is a float32 still
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +53,8 @@ class Parameterization:
             value = getattr(self, key)
             if value is not None and not isinstance(value, Tensor):
                 object.__setattr__(self, key, number(key, value))
+        if self.log_sigma is not None and self.log_sigma > LARGEST_LOG_SIGMA:
+            raise ValueError(f"log_sigma={self.log_sigma:g} does not do: use a number up to {LARGEST_LOG_SIGMA:g}")
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         """What a layer with this (trained or freshly drawn) weight learns; nn.Parameter unless it stays fixed."""

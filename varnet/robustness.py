@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from varnet import attack as attacks
-from varnet.attack import Attack, random_targets, succeeded
+from varnet.attack import Attack, is_random, random_targets, succeeded
 from varnet.checks import whole
 from varnet.config import ConfigError
-from varnet.evaluation import is_stochastic, isolated, predict
+from varnet.evaluation import check_numbers, isolated, predict
 from varnet.layers import predicting
 from varnet.sampling import Sampler
 
@@ -41,16 +41,19 @@ def experiment(
     eot: int | None = None,
     source: str | None = None,
     tell: Callable[[dict], None] = lambda found: None,
+    seeds: dict[str, list[int]] | None = None,
 ) -> list[dict]:
     """A line (`line`) for each network: the rate of success on the first `images` images that all have right.
 
     networks   take pixels of 0..255 (varnet.attack.Pixels)
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
-    source     the name of the network (its last seed) whose attacked images are shown to the others (first seeds)
+    source     the name of the network whose attacked images are shown to the others: those of each of its seeds to
+               one of another seed, as networks of one seed begin with the same weights and are alike
     tell       is called with every line as soon as it is there
+    seeds      of the networks that are lists; None: 0, 1, ... An ensemble, which is no list, is shown all images
     """
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
-    _check(several, x, y, classes, attack, images, eot, source)
+    _check(several, x, y, classes, attack, images, eot, source, seeds)
     right = _right_in_all(several, x, y, attack)[:images]
     x, y = x[right], y[right]
     aim = random_targets(y, classes, attack.seed) if attack.targeted else y
@@ -65,17 +68,43 @@ def experiment(
     if eot is not None:
         more = replace(attack, samples=eot, judged=attack.judged or attack.samples)
         for name, (model, *_) in several.items():
-            if is_stochastic(model):
+            if is_random(model, x):
                 add(name, f"EOT, {eot} samples", [white_box(model, x, aim, more)], more)
     if source is not None:
-        # The last seed's images for the first seed's networks: equal seeds begin with equal weights, and are alike.
-        made_on = several[source][-1]
-        victims = {name: next((m for m in models if m is not made_on), None) for name, models in several.items()}
-        victims = {name: model for name, model in victims.items() if model is not None}
-        for name, success in transfer(made_on, victims, x, aim, attack).items():
-            member = any(module is made_on for module in victims[name].modules())  # then it is hardly a transfer
-            add(name, f"transfer from {source}{', a member' * member}", [success], attack)
+        shown = {name: [] for name in several}
+        for made_on, victims in _pairs(networks, source, seeds or {}):
+            for name, success in transfer(made_on, victims, x, aim, attack).items():
+                shown[name].append(success)
+        for name, successes in shown.items():
+            sources = {*several[source]} & {*several[name][0].modules()}  # then it is hardly a transfer
+            member = ", a member" if sources and name != source else ""
+            if successes:
+                add(name, f"transfer from {source}{member}", successes, attack)
     return lines
+
+
+def _pairs(
+    networks: Networks, source: str, seeds: dict[str, list[int]]
+) -> list[tuple[nn.Module, dict[str, nn.Module]]]:
+    """Each network of the source and, by name, who is shown its images."""
+
+    def with_seeds(name: str) -> list[tuple[int | None, nn.Module]]:
+        models = networks[name]
+        if not isinstance(models, list):
+            return [(None, models)]
+        return list(zip(seeds.get(name, range(len(models))), models, strict=True))
+
+    pairs = []
+    for i, (own, made_on) in enumerate(with_seeds(source)):
+        strangers = {
+            name: [model for seed, model in with_seeds(name) if model is not made_on and (seed is None or seed != own)]
+            for name in networks
+        }
+        pairs.append((made_on, {name: others[i % len(others)] for name, others in strangers.items() if others}))
+    met = {source}.union(*(victims for _, victims in pairs))
+    for name in networks.keys() - met:  # all have the source's seed: there is no better pair
+        pairs[-1][1][name] = with_seeds(name)[0][1]
+    return pairs
 
 
 def _check(
@@ -87,6 +116,7 @@ def _check(
     images: int | None,
     eot: int | None,
     source: str | None,
+    seeds: dict[str, list[int]] | None,
 ) -> None:
     if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
         raise ValueError(f"networks: {empty[0]} has no network: give at least one")
@@ -101,12 +131,19 @@ def _check(
         )
     if source is not None and source not in several:
         raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
+    if wrong := [name for name, values in (seeds or {}).items() if len(values) != len(several.get(name, ()))]:
+        raise ValueError(f"seeds[{wrong[0]!r}] does not do: give one seed for each network of that name")
 
 
 def _right_in_all(several: dict[str, list[nn.Module]], x: Tensor, y: Tensor, attack: Attack) -> Tensor:
     """Numbers of the images that every network has right."""
-    every = [model for models in several.values() for model in models]
-    right = right_before(every, x, y, attack.judged or attack.samples, attack.seed).nonzero()[:, 0]
+    right = torch.ones(len(y), dtype=torch.bool)
+    for name, models in several.items():
+        try:
+            right &= right_before(models, x, y, attack.judged or attack.samples, attack.seed)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    right = right.nonzero()[:, 0]
     if not len(right):
         raise ConfigError(
             f"none of the {len(y)} images is right in every network: train them longer, or take more candidates"
@@ -118,16 +155,25 @@ def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int
     """(N,): which images every model has right."""
     right = torch.ones(len(y), dtype=torch.bool)
     for model in models:
-        found = predict(model, _parts(x, y), "sample", samples if is_stochastic(model) else 1, seed=seed)
+        found = predict(model, _parts(x, y), "sample", samples if is_random(model, x) else 1, seed=seed)
+        check_numbers(found.log_probs)
         right &= found.log_probs.argmax(1) == found.y
     return right
 
 
 def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
     """(iterations + 1, N): success of an attack that knows the network."""
-    rows = min(ROWS, max(1, MEMORY // bytes_of_graph(model, x, attack.samples if is_stochastic(model) else 1)))
-    parts = [attacks.run(model, *part, attack).success(part[1], attack.targeted) for part in _parts(x, aim, rows)]
+    parts = [
+        attacks.run(model, *part, attack).success(part[1], attack.targeted)
+        for part in _parts(x, aim, _rows(model, x, attack))
+    ]
     return torch.cat(parts, 1).cpu()
+
+
+def _rows(model: nn.Module, x: Tensor, attack: Attack) -> int:
+    """Images at once, within the memory for a step."""
+    samples = attack.samples if is_random(model, x) else 1
+    return min(ROWS, max(1, MEMORY // bytes_of_graph(model, x, samples)))
 
 
 def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
@@ -157,10 +203,10 @@ def transfer(
     if not victims:
         return {}
     found = {name: [] for name in victims}
-    for part, aims in _parts(x, aim):
+    for part, aims in _parts(x, aim, _rows(source, x, attack)):
         path = attacks.run(source, part, aims, attack, keep=True).images
         for name, victim in victims.items():
-            samples = (attack.judged or attack.samples) if is_stochastic(victim) else 1
+            samples = (attack.judged or attack.samples) if is_random(victim, part) else 1
             shown = predict(victim, [(image, aims) for image in path], "sample", samples, seed=attack.seed)
             log_probs = shown.log_probs.unflatten(0, (len(path), len(aims)))
             found[name].append(succeeded(log_probs, aims.cpu(), attack.targeted))
@@ -173,7 +219,7 @@ def _parts(x: Tensor, y: Tensor, rows: int = ROWS) -> list[tuple[Tensor, Tensor]
 
 def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
     """Rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the choice of
-    images; `std` is over the models."""
+    images; `std` is over the models, `each` has the rates of every one."""
     rates = torch.stack([s.double().mean(1) for s in successes])  # (models, iterations + 1)
     images = successes[0].shape[1]
     bands = [wilson(float(rate), images) for rate in rates.mean(0)]
@@ -182,6 +228,7 @@ def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> di
         "iteration": list(range(rates.shape[1])), "rate": [100 * r for r in rates.mean(0).tolist()],
         "low": [100 * low for low, _ in bands], "high": [100 * high for _, high in bands],
         "std": [100 * s for s in rates.std(0).tolist()] if len(rates) > 1 else None,
+        "each": (100 * rates).tolist() if len(rates) > 1 else None,
     }  # fmt: skip
 
 

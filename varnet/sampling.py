@@ -87,6 +87,14 @@ def cut(model: nn.Module, x: Tensor) -> Cut | None:
         return found if _agrees(found, model, few) else None
 
 
+def draws(model: nn.Module, x: Tensor) -> bool:
+    """Whether a call of the model draws random numbers. It leaves the generators as they were."""
+    before = _generators(x)
+    with _restored(before, x), torch.no_grad():
+        model(x)
+        return not _same(before, _generators(x))
+
+
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         return isinstance(module, Variational) or super().is_leaf_module(module, name)
