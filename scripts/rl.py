@@ -67,8 +67,9 @@ def sweep(configs: list[DictConfig]) -> None:
     except Interrupted as error:
         stop(f"{error}; what was saved is kept, and the same command goes on", error.exit_code)
     folders = [runs.folder_of(cfg) for cfg, outcome in zip(configs, outcomes, strict=True) if not outcome.error]
-    if folders:
-        summarise(folders, Path(configs[0].out_dir))
+    for out_dir in dict.fromkeys(cfg.out_dir for cfg in configs):
+        if own := [folder for folder in folders if folder.is_relative_to(out_dir)]:
+            summarise(own, Path(out_dir))
     if failed := [f"{name}: {outcome.error}" for name, outcome in zip(names, outcomes, strict=True) if outcome.error]:
         stop(f"{len(failed)} of {len(names)} runs failed ({failed[0]}); the same command runs what is missing", 1)
 
@@ -130,6 +131,8 @@ def command_line(arguments: list[str]) -> None:
         stop(error, 2)
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         stop(explain(error, overrides).replace("python train.py", "python scripts/rl.py"), 2)
+    except OSError as error:  # after Hydra's, some of which are OSErrors too
+        stop(f"{error.strerror or error} ({error.filename}): put it right and start again", 4)
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,7 @@ from varnet.rl import parallel, reinforce, render, report
 from varnet.rl import policy as policies
 from varnet.rl.episode import Episode, choose, play
 from varnet.rl.grid import grid
+from varnet.rl.reinforce import Baseline
 from varnet.rl.run import build_policy, make_env, run
 from varnet.rl.trainer import EVALUATION, TRAINING, Trainer
 from varnet.run import RL, folder_of, resumed, saved_config
@@ -371,6 +374,55 @@ def test_a_policy_that_diverges_stops_and_keeps_its_checkpoint(tmp_path, monkeyp
     assert len(state["history"]) == 5 and all(torch.isfinite(t).all() for t in state["model"].values())
 
 
+def test_a_greedy_policy_that_diverges_stops_too(tmp_path):
+    for greedy in (True, False):
+        with pytest.raises(FloatingPointError, match="not finite"):
+            choose(np.array([math.nan, 0.0]), np.random.default_rng(0), greedy)
+    cfg = tiny(tmp_path, "eval.actions=greedy", "schedule.lr=1e30", "checkpoint_every=1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)  # the sentence alone
+        with pytest.raises(Diverged, match=r"not finite in episode 1: .* checkpoint: none was written yet"):
+            run(cfg)
+
+
+def test_a_signal_while_a_run_is_starting_reaches_it(tmp_path, monkeypatch):
+    start = parallel._start
+
+    def interrupted(*given):
+        found = start(*given)
+        signal.raise_signal(signal.SIGTERM)
+        return found
+
+    monkeypatch.setattr(parallel, "_start", interrupted)
+    begun = time.monotonic()
+    with pytest.raises(Interrupted):
+        parallel.run_all(time.sleep, [100], jobs=1)
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.parametrize("damage", ["history", "model", "optimizer"])
+def test_a_checkpoint_of_something_else_is_said(damage, tmp_path):
+    cfg = tiny(tmp_path)
+    run(cfg)
+    folder = folder_of(cfg)
+    (folder / "metrics.json").unlink()
+    state = checkpoint.load(folder)
+    if damage == "history":
+        del state["history"]
+    else:
+        state[damage] = {"strange": torch.zeros(1)}
+    torch.save(state, folder / checkpoint.NAME)
+    with pytest.raises(checkpoint.CheckpointError, match="is not one of such a run: start it anew"):
+        run(cfg)
+
+
+def test_an_episode_longer_than_any_before():
+    baseline = Baseline(2, 0.5)
+    assert baseline.advantages(np.array([1.0, 2.0])).tolist() == [1, 2]
+    assert baseline.advantages(np.array([1.0, 2.0, 3.0])).tolist() == [0, 0, 3]
+    assert baseline.mean.tolist() == [1, 2, 1.5]
+
+
 # ---- wrong input
 
 BAD = {
@@ -387,7 +439,19 @@ BAD = {
     "seed=-1": "seed=-1 does not do: use a whole number from 0",
     "jobs=0": "jobs=0 does not do",
     "policy.hidden=0": "policy.hidden=0 does not do",
-    "policy.param=foo": "policy.param='foo' is not known",
+    "policy.param=foo": "policy.param=foo does not do: use one of zero_mean, ",
+    "policy.param=null": "policy.param=null does not do",
+    "policy.layers=none": "policy.layers=none leaves no layer random: use policy=deterministic",
+    "policy.layers=[]": "policy.layers=.* leaves no layer random",
+    "policy.param=deterministic": "policy.learn=sigma has no meaning for policy.param=deterministic",
+    "policy.log_sigma=1e9": r"policy.log_sigma=1e\+09 does not do: use a number up to 43",
+    "+policy.prior=student": "there is no key policy.prior; choose from: name, param",
+    "+env.gravity=1": "there is no key env.gravity",
+    "+schedule.foo=1": "there is no key schedule.foo",
+    "+reinforce.foo=1": "there is no key reinforce.foo",
+    "+eval.every=1": "there is no key eval.every; choose from: actions",
+    "env.max_steps=1000000000": "env.max_steps=1000000000 does not do: use a whole number from 1 to 1000000",
+    "env.id=a:b:c": "env.id=a:b:c cannot be made",
     "policy.layers=[dense9]": "policy.layers: there is no layer 'dense9'; choose from: dense1, dense2, dense3",
     "policy.noise=cauchy": "policy.noise='cauchy' is not known",
     "eval.actions=best": "eval.actions=best does not do: use one of sample, greedy",
@@ -442,6 +506,9 @@ def test_a_sweep_runs_each_run_once_and_needs_one(tmp_path):
         grid(["seed=range(0)"])
     with pytest.raises(config.ConfigError, match=r"seed=99999999999999999999 "):
         grid(["seed=0,99999999999999999999"])
+    for wrong in ("seed=range(0,2,0)", "seed=interval(0,3)", "env=cartpole,"):
+        with pytest.raises(config.ConfigError, match=rf"^{re.escape(wrong)} cannot be read as a sweep \("):
+            grid([wrong])
 
 
 def test_a_sweep_has_the_configurations_of_its_single_runs():
@@ -524,7 +591,8 @@ def finished_run(folder: Path, env: str, policy: str, seed: int, scores: list[fl
     (path / ".hydra").mkdir(parents=True)
     OmegaConf.save(cfg, path / ".hydra/config.yaml", resolve=True)
     (path / "history.jsonl").write_text("".join(json.dumps({"score": score}) + "\n" for score in scores))
-    metrics = {"score": 0, "env": env, "policy": policy, "seed": seed, "window": 100, "episodes": 150, "commit": "abc"}
+    about = {"env": env, "policy": cfg.policy.name, "seed": seed, "window": 100, "episodes": len(scores)}
+    metrics = {"score": 0, "commit": "abc", **about}
     (path / "metrics.json").write_text(json.dumps(metrics))
     return path
 
@@ -577,6 +645,57 @@ def test_report_refuses_what_it_must_not_average(tmp_path):
         report.figure([tmp_path])
     with pytest.raises(config.ConfigError, match="there is no finished run"):
         report.figure([])
+
+
+def test_the_command_of_a_policy_with_a_name_of_its_own(tmp_path):
+    changes = {"policy.name": "mine", "schedule.lr": 0.002, "policy.hidden": 8}
+    finished_run(tmp_path, "cartpole", "variance", 3, [9.0] * 150, **changes)
+    (row,) = report.results(report.find(tmp_path))
+    (again,) = grid([word.strip("'") for word in row["command"].split()[3:]])
+    assert row["row"] == "cartpole, mine"
+    assert config.digest(again) == config.digest(saved_config(report.find(tmp_path)[0], "", RL))
+
+
+def test_a_damaged_history_is_read_from_the_checkpoint(tmp_path):
+    cfg = tiny(tmp_path)
+    run(cfg)
+    folder = folder_of(cfg)
+    history, wanted = folder / "history.jsonl", report.results([folder])
+    whole = history.read_text()
+    for damaged in ("", whole[: len(whole) // 2], whole[: whole.rindex("{")], None):
+        history.write_text(damaged) if damaged is not None else history.unlink()
+        assert report.results([folder]) == wanted
+    torch.save(checkpoint.load(folder) | {"history": []}, folder / checkpoint.NAME)
+    with pytest.raises(config.ConfigError, match="has scores of 0 of 12 episodes: delete it and run it again"):
+        report.results([folder])
+
+
+def test_a_sweep_over_folders_draws_a_figure_in_each(tmp_path):
+    places = [tmp_path / "a", tmp_path / "b"]
+    configs = [tiny(place, "schedule.episodes=2") for place in places]
+    for cfg in configs:
+        run(cfg)
+    rl.sweep(configs)
+    assert all((place / "figure6.png").exists() for place in places)
+
+
+def test_files_that_cannot_be_written_are_said(tmp_path, capsys):
+    cfg = tiny(tmp_path, "schedule.episodes=2")
+    run(cfg)
+    (tmp_path / "figure6.png").mkdir()
+    with pytest.raises(SystemExit) as caught:
+        rl.command_line(
+            [
+                "-m",
+                f"out_dir={tmp_path}",
+                "schedule.episodes=2",
+                "env.max_steps=20",
+                "policy.hidden=16",
+                "checkpoint_every=5",
+            ]
+        )
+    message = capsys.readouterr().err
+    assert caught.value.code == 4 and message.count("\n") == 1 and "figure6.png" in message
 
 
 def test_smoothing():

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
+from yaml import YAMLError
 
 from varnet import checkpoint, distributed, models
 from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, plain, shown
@@ -180,10 +181,13 @@ def resumed(folder: Path, overrides: list[str], script: str = TRAIN) -> DictConf
     for override in overrides:
         key, equals, value = override.lstrip("+").partition("=")
         mine = OmegaConf.select(cfg, key, default=unknown) if equals and key else unknown
-        free = key in HARMLESS or (key in RUNTIME and key not in ("out_dir", "name"))
+        free = (key in HARMLESS and mine is not unknown) or (key in RUNTIME and key not in ("out_dir", "name"))
         if mine is unknown and not free:
             raise ConfigError(f"{override} is no key=value of the run in {folder}: leave it out")
-        value = OmegaConf.from_dotlist([f"x={value}"]).x
+        try:
+            value = OmegaConf.from_dotlist([f"x={value}"]).x
+        except YAMLError as error:
+            raise ConfigError(f"{override} cannot be read: close its brackets and quotation marks") from error
         if free:
             OmegaConf.update(cfg, key, value)
         elif (mine.get("name") if isinstance(mine, DictConfig) else mine) != value:

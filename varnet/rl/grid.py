@@ -9,6 +9,7 @@ from pathlib import Path
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob
+from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from varnet.config import ConfigError
@@ -47,13 +48,19 @@ def _seeded(overrides: list[str], compose_once: Callable[[tuple[str, ...]], Dict
 
 def expanded(overrides: list[str]) -> list[list[str]]:
     """One list of overrides per run."""
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    if globs := [o.input_line for o in parsed if isinstance(o.value(), Glob)]:
-        raise ConfigError(f"{globs[0]} does not do: name the choices, with commas between them")
-    choices = [
-        [f"{o.get_key_element()}={value}" for value in o.sweep_string_iterator()]
-        if o.is_sweep_override()
-        else [o.input_line]
-        for o in parsed
-    ]
-    return [list(chosen) for chosen in itertools.product(*choices)]
+    return [list(chosen) for chosen in itertools.product(*map(_choices, overrides))]
+
+
+def _choices(override: str) -> list[str]:
+    try:
+        (parsed,) = OverridesParser.create().parse_overrides([override])
+        if isinstance(parsed.value(), Glob):
+            raise ConfigError(f"{override} does not do: name the choices, with commas between them")
+        if not parsed.is_sweep_override():
+            return [override]
+        return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]
+    except (HydraException, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"{override} cannot be read as a sweep ({reason}): write key=a,b or key=range(9)") from error

@@ -34,6 +34,8 @@ def run_all(
             while waiting and not stopped and len(running) < (jobs or os.cpu_count() or 1):
                 index = waiting.pop(0)
                 running[index] = _start(context, function, arguments[index])
+                if stopped:  # while it was starting, which takes seconds
+                    running[index][0].terminate()
             wait([process.sentinel for process, _ in running.values()], timeout=1.0)
             for index, (process, connection) in list(running.items()):
                 if connection.poll() or not process.is_alive():

@@ -37,6 +37,8 @@ class Baseline:
 
     def advantages(self, returned: np.ndarray) -> np.ndarray:
         """G_t - b_t; then the episode joins the average."""
+        if (more := len(returned) - len(self.mean)) > 0:  # all earlier ones were over by then
+            self.mean = np.pad(self.mean, (0, more))
         out = returned - self.mean[: len(returned)]
         if self.decay is not None:
             padded = np.zeros_like(self.mean)

@@ -35,6 +35,8 @@ def gif(folder: Path, path: Path | None = None) -> tuple[Path, float]:
         raise
     finally:
         env.close()
+    if frames[0] is None:
+        raise ConfigError(f"env.id={trainer.cfg.env.id} draws no pictures: only its scores can be looked at")
     images = [Image.fromarray(frame) for frame in frames[::SKIP]]
     images = [image.resize((WIDTH, WIDTH * image.height // image.width)).quantize(16) for image in images]
     buffer = io.BytesIO()

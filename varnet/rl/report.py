@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from hydra.errors import HydraException
 
+from varnet import checkpoint
 from varnet.config import ConfigError, differences, flat, identity, shown
-from varnet.rl.grid import composed
+from varnet.rl.grid import CONFIGS, composed
 from varnet.rl.run import WINDOW, finished
 from varnet.run import HISTORY, RL, saved_config
 
@@ -56,13 +56,26 @@ def collect(folders: Iterable[Path]) -> dict[tuple[str, str], Curves]:
             raise ConfigError(
                 f"{folder} is no other seed of the same run: {'; '.join(lines[:3])}; leave one of them out"
             )
-        rows = [json.loads(line) for line in (folder / HISTORY).read_text().splitlines()]
         commits = {metrics["commit"]} | (curves.commits if curves else set())
         curves.metrics, curves.config, curves.commits = metrics, config, commits
-        curves[metrics["seed"]] = np.array([row["score"] for row in rows])
+        curves[metrics["seed"]] = scores_of(folder, metrics["episodes"])
     if not found:
         raise ConfigError("there is no finished run to report: start with python scripts/rl.py --help")
     return dict(sorted(found.items(), key=lambda item: [_rank(item[0][0], [*TASKS]), _rank(item[0][1], [*STYLES])]))
+
+
+def scores_of(folder: Path, episodes: int) -> np.ndarray:
+    """The evaluation scores of a finished run; if its history was damaged, from the checkpoint."""
+    try:
+        rows = [json.loads(line) for line in (folder / HISTORY).read_text().splitlines()]
+        scores = [row["score"] for row in rows]
+    except (OSError, ValueError, KeyError, TypeError):
+        scores = []
+    if len(scores) != episodes:
+        scores = [row["score"] for row in checkpoint.load(folder).get("history", [])]
+    if len(scores) != episodes:
+        raise ConfigError(f"{folder} has scores of {len(scores)} of {episodes} episodes: delete it and run it again")
+    return np.array(scores)
 
 
 def _rank(name: str, known: list[str]) -> int:
@@ -112,7 +125,8 @@ def _row(row: str, metric: str, by_seed: dict[int, float], env: str, sources: di
 
 
 def _command(env: str, policy: str, curves: Curves) -> str:
-    """The schedule, and whatever else is not as the two choices have it."""
+    """The schedule, and whatever else is not as the two choices have it; a name of one's own is no choice."""
+    env, policy = _choice("env", env, "cartpole"), _choice("policy", policy, "variance")
     usual, own = flat(_usual(env, policy)), flat(curves.config)
     options = [
         f"{key}={shown(own.get(key))}" for key in dict.fromkeys([*own, *usual])
@@ -123,13 +137,14 @@ def _command(env: str, policy: str, curves: Curves) -> str:
     )
 
 
+def _choice(group: str, name: str, default: str) -> str:
+    return name if (CONFIGS / group / f"{name}.yaml").exists() else default
+
+
 @functools.cache
 def _usual(env: str, policy: str) -> dict:
-    """The configuration of these two choices and nothing else; empty if they are no choices."""
-    try:
-        return identity(composed([f"env={env}", f"policy={policy}"]))
-    except HydraException:
-        return {}
+    """The configuration of these two choices and nothing else."""
+    return identity(composed([f"env={env}", f"policy={policy}"]))
 
 
 def _seeds(seeds: list[int]) -> str:

@@ -1,6 +1,7 @@
 """A configuration of configs/rl -> a run and its numbers. Folders, resuming and checkpoints are those of varnet.run."""
 
 import json
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from torch import nn
 from varnet import checkpoint, device
 from varnet import run as runs
 from varnet.config import CHECKS as COMMON
-from varnet.config import ConfigError, between, check_values, number, one_of, or_null, plain, whole
+from varnet.config import ConfigError, between, check_values, number, one_of, or_null, plain, shown, whole
+from varnet.param import PARAMS, Parameterization
 from varnet.rl import env as envs
 from varnet.rl import policy as policies
 from varnet.rl.trainer import Trainer
@@ -30,15 +32,41 @@ CHECKS = {
     "reinforce.gamma": (lambda v: number(0)[0](v) and v <= 1, "a number from 0 to 1"),
     "reinforce.baseline": (lambda v: v is None or (number(0)[0](v) and v < 1), "a number from 0 to below 1, or null"),
     "eval.actions": one_of("sample", "greedy"),
-    "env.max_steps": whole(1),
+    "env.max_steps": between(1, 1_000_000),
     "env.id": (lambda v: isinstance(v, str) and v != "", "the name of a task of gymnasium"),
     "policy.hidden": whole(1),
+    "policy.param": one_of(*PARAMS),
+}
+OPTIONS = tuple(field.name for field in fields(Parameterization))  # of the random layers
+GROUPS = {  # group -> its keys
+    "env": ("name", "id", "max_steps", "episodes", "lr"),
+    "policy": ("name", "param", "hidden", "layers", *OPTIONS),
+    "schedule": ("episodes", "lr"),
+    "reinforce": ("gamma", "baseline"),
+    "eval": ("actions",),
 }
 
 
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range, before anything is written."""
-    check_values(cfg, ("env", "policy", "schedule", "reinforce", "eval"), KEYS, CHECKS, "python scripts/rl.py")
+    check_values(cfg, GROUPS, KEYS, CHECKS, "python scripts/rl.py")
+    for group, known in GROUPS.items():
+        if unknown := [key for key in cfg[group] if key not in known]:
+            raise ConfigError(
+                f"{group}.{unknown[0]}={shown(cfg[group][unknown[0]])}: there is no key {group}.{unknown[0]}; "
+                f"choose from: {', '.join(known)}"
+            )
+    policy = plain(cfg.policy)
+    given = [key for key in OPTIONS if policy.get(key) is not None]
+    if policy["param"] == "deterministic" and given:
+        raise ConfigError(
+            f"policy.{given[0]}={shown(policy[given[0]])} has no meaning for policy.param=deterministic, which has no "
+            "random weights: leave it out"
+        )
+    if policy["param"] != "deterministic" and policy["layers"] in ("none", []):
+        raise ConfigError(
+            f"policy.layers={shown(policy['layers'])} leaves no layer random: use policy=deterministic, or a layer"
+        )
 
 
 def build_policy(cfg: DictConfig, env) -> nn.Sequential:

@@ -165,7 +165,13 @@ class Trainer:
 
     def load_state_dict(self, state: dict) -> None:
         check_fits(identity(self.cfg), state["config"], self.folder)
-        self.policy.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self.baseline.load_state_dict(state["baseline"])
-        self.history, self.seconds = state["history"], state["seconds"]
+        try:
+            self.policy.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.baseline.load_state_dict(state["baseline"])
+            self.history, self.seconds = state["history"], state["seconds"]
+        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise checkpoint.CheckpointError(
+                f"{self.folder}: the checkpoint is not one of such a run: start it anew in another folder, with "
+                "out_dir=FOLDER"
+            ) from error
