@@ -1,13 +1,11 @@
 """Everything that is measured on a finished run: every mode of prediction, the ELBO, weight samples (Figure 4), pruning
 (Figure 5), turned images and outliers -> numbers for evaluation.json and figures."""
 
-from collections.abc import Callable, Iterable
-
 import torch
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig
 
 from varnet import evaluation, metrics, ood, plots
-from varnet.config import FOLDER, ConfigError, between, number, one_of, or_null, overridden, whole
+from varnet.config import FOLDER, ConfigError, between, list_of, number, one_of, or_null, overridden, whole
 from varnet.data import NAMES, load
 from varnet.ensemble import Ensemble
 from varnet.evaluation import Predictions, check_numbers, predict
@@ -28,17 +26,11 @@ MODES = {  # name -> (mode, whether K samples are averaged)
 }
 
 
-def numbers(fits_one: Callable[[object], bool], wanted: str) -> tuple[Callable[[object], bool], str]:
-    def fits(values: object) -> bool:
-        return isinstance(values, Iterable) and not isinstance(values, str) and all(map(fits_one, values))
-
-    return fits, wanted
+def is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
-def names(values: object) -> bool:
-    return isinstance(values, list | ListConfig) and all(isinstance(value, str) for value in values)
-
-
+LAYERS = list_of(is_text, "all, or a list of layers, e.g. [dense1]")
 CHECKS = {
     "threads": or_null(between(1, 1024)),
     "out": or_null(FOLDER),
@@ -47,12 +39,12 @@ CHECKS = {
     "eval.samples": or_null(whole(1)),
     "eval.elbo_samples": or_null(whole(0)),
     "eval.max_batch": or_null(whole(1)),
-    "eval.layers": (lambda v: isinstance(v, str) or names(v), "all, or a list of layers, e.g. [dense1]"),
+    "eval.layers": (lambda v: is_text(v) or LAYERS[0](v), LAYERS[1]),
     "eval.batch_statistics": one_of(True, False),
     "eval.draws": whole(0),
-    "eval.fractions": numbers(lambda v: number(0)[0](v) and v <= 1, "a list of numbers from 0 to 1"),
+    "eval.fractions": list_of(lambda v: number(0)[0](v) and v <= 1, "a list of numbers from 0 to 1"),
     "eval.prune_by": or_null(one_of(*CRITERIA)),
-    "eval.angles": numbers(number()[0], "a list of angles in degrees"),
+    "eval.angles": list_of(number()[0], "a list of angles in degrees"),
     "eval.ood": or_null(one_of(*NAMES)),
 }
 

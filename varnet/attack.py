@@ -132,8 +132,9 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
             images = [*images, now.detach()] if keep else [now.detach()]
             if iteration < attack.iterations:
                 now = project(now.detach() + _step(average_probs(logs), now, aim, attack))
-    check_numbers(torch.stack(found))
-    return Path(images, torch.stack(found))
+    log_probs = torch.stack(found)
+    check_numbers(log_probs)
+    return Path(images, log_probs)
 
 
 def is_random(model: nn.Module, x: Tensor) -> bool:

@@ -62,8 +62,8 @@ def folder_name(v: object) -> bool:
     return isinstance(v, str) and all(part not in ("", ".", "..") for part in parts)
 
 
-def epochs(v: object) -> bool:
-    return isinstance(v, list | ListConfig) and all(whole(1)[0](epoch) for epoch in v)
+def list_of(fits_one: Callable[[object], bool], wanted: str) -> tuple[Callable[[object], bool], str]:
+    return lambda v: isinstance(v, list | ListConfig) and all(map(fits_one, v)), wanted
 
 
 def or_null(check: tuple[Callable[[object], bool], str]) -> tuple[Callable[[object], bool], str]:
@@ -84,7 +84,7 @@ CHECKS = {
     "deterministic": SWITCH,
     "checkpoint_every": whole(1),
     "checkpoint_minutes": or_null(number(0, above=True)),
-    "snapshots": or_null((epochs, "a list of epochs, e.g. [10,20]")),
+    "snapshots": or_null(list_of(whole(1)[0], "a list of epochs, e.g. [10,20]")),
     "eval.every": whole(1),
     "eval.samples": whole(1),
     "eval.elbo_samples": whole(1),
@@ -142,12 +142,17 @@ def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, tup
         if not equals or key not in known:
             problem = f"there is no key {key}" if equals else "it is no key=value"
             raise ConfigError(f"{override}: {problem}; use key=value with one of {', '.join(known)}")
-        try:
-            defaults = OmegaConf.merge(defaults, OmegaConf.from_dotlist([override]))
-        except YAMLError as error:
-            raise ConfigError(f"{override} cannot be read: close its brackets and quotation marks") from error
+        defaults = OmegaConf.merge(defaults, from_override(override))
     check_each(defaults, checks)
     return defaults
+
+
+def from_override(override: str) -> DictConfig:
+    """key=value as a configuration."""
+    try:
+        return OmegaConf.from_dotlist([override])
+    except YAMLError as error:
+        raise ConfigError(f"{override} cannot be read: close its brackets and quotation marks") from error
 
 
 def check(cfg: DictConfig) -> None:

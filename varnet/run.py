@@ -13,10 +13,9 @@ from typing import NamedTuple
 import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
-from yaml import YAMLError
 
 from varnet import checkpoint, distributed, models
-from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, plain, shown
+from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, from_override, plain, shown
 from varnet.data import DataError, Dataset, load
 from varnet.layers import layers_of
 
@@ -184,10 +183,7 @@ def resumed(folder: Path, overrides: list[str], script: str = TRAIN) -> DictConf
         free = (key in HARMLESS and mine is not unknown) or (key in RUNTIME and key not in ("out_dir", "name"))
         if mine is unknown and not free:
             raise ConfigError(f"{override} is no key=value of the run in {folder}: leave it out")
-        try:
-            value = OmegaConf.from_dotlist([f"x={value}"]).x
-        except YAMLError as error:
-            raise ConfigError(f"{override} cannot be read: close its brackets and quotation marks") from error
+        value = OmegaConf.select(from_override(f"{key}={value}"), key)
         if free:
             OmegaConf.update(cfg, key, value)
         elif (mine.get("name") if isinstance(mine, DictConfig) else mine) != value:

@@ -30,9 +30,7 @@ def play(
     done = False
     while not done:
         observation = np.asarray(observation, dtype=np.float32)
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is noticed when it chooses
-            chances = logits(observation)
-        action = choose(chances, rng, greedy)
+        action = choose(logits(observation), rng, greedy)
         observations.append(observation)
         actions.append(action)
         observation, reward, terminated, truncated, _ = env.step(action)

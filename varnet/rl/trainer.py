@@ -71,7 +71,8 @@ class Trainer:
         rng = np.random.default_rng([self.cfg.seed, self.episode, phase])
         torch.manual_seed(int(rng.integers(2**63 - 1)))
         resample(self.policy)
-        return play(env or self.env, acting(self.policy), rng, greedy, watch)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is noticed when it chooses
+            return play(env or self.env, acting(self.policy), rng, greedy, watch)
 
     def update(self, played: Episode) -> tuple[float, float]:
         """(entropy, norm of the gradient); the weights are still those that played the episode."""
