@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from difflib import get_close_matches
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
@@ -19,11 +19,22 @@ RUNTIME = (
     "snapshots", "name",
 )  # fmt: skip
 
-
+GROUPS = {  # group -> its keys
+    "dataset": (
+        "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", "size", "channels",
+    ),
+    "model": ("name", "width", "sizes", "activation", "bias", "batch_norm", "affine", "dropout"),
+    "param": ("name", "layers", "log_alpha", "log_sigma", "clip", "learn", "noise", "threshold", "l2"),
+    "prior": ("name", "estimator", "nu", "gradient", "scale", "learn_scale"),
+    "schedule": (
+        "epochs", "batch_size", "lr", "decay", "warmup", "beta", "beta_from", "beta_until", "log_alpha",
+    ),
+    "schedule.log_alpha": ("lr_mult", "beta2"),
+    "eval": ("every", "samples", "elbo_samples", "max_batch"),
+}  # fmt: skip
 KEYS = (
-    "dataset", "model", "param", "prior", "schedule", "eval", "name", "scale", "seed", "out_dir", "data_dir", "resume",
-    "init_from", "device", "threads", "precision", "channels_last", "compile", "deterministic", "checkpoint_every",
-    "checkpoint_minutes", "snapshots",
+    "name", "scale", "seed", "out_dir", "data_dir", "resume", "init_from", "device", "threads", "precision",
+    "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes", "snapshots",
 )  # fmt: skip
 
 
@@ -109,14 +120,21 @@ CHECKS = {
 
 
 def check_values(
-    cfg: DictConfig, groups: Iterable[str], keys: Iterable[str], checks: dict[str, tuple], command: str
+    cfg: DictConfig, groups: dict[str, tuple[str, ...]], keys: tuple[str, ...], checks: dict[str, tuple], command: str
 ) -> None:
-    """Groups that are groups, keys that are known, values that fit."""
-    for group in groups:
-        if not isinstance(cfg.get(group), DictConfig):
-            raise ConfigError(f"{group}={shown(cfg.get(group))} does not do: {command} --help lists the choices")
+    """Groups that are groups, keys that are known in them and beside them, values that fit."""
+    for group, known in groups.items():
+        found = OmegaConf.select(cfg, group)
+        if not isinstance(found, DictConfig):
+            raise ConfigError(f"{group}={shown(found)} does not do: {command} --help lists the choices")
+        for key in found:
+            if key not in known:
+                name = f"{group}.{key}"
+                raise ConfigError(
+                    f"{name}={shown(found[key])}: there is no key {name}; choose from: {', '.join(known)}"
+                )
     for key in cfg:
-        if key not in keys:
+        if key not in keys and key not in groups:
             raise ConfigError(f"{key}={shown(cfg[key])}: there is no key {key}; {command} --help lists the keys")
     check_each(cfg, checks)
 
@@ -157,7 +175,7 @@ def from_override(override: str) -> DictConfig:
 
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range; what depends on data and model is checked when they are made."""
-    check_values(cfg, ("dataset", "model", "param", "prior", "schedule", "eval"), KEYS, CHECKS, "python train.py")
+    check_values(cfg, GROUPS, KEYS, CHECKS, "python train.py")
     schedule = cfg.schedule
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
         raise ConfigError(

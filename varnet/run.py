@@ -14,7 +14,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import nn
 
-from varnet import checkpoint, distributed, models
+from varnet import checkpoint, config, distributed, models
 from varnet.config import HARMLESS, RUNTIME, ConfigError, check, differences, digest, from_override, plain, shown
 from varnet.data import DataError, Dataset, load
 from varnet.layers import layers_of
@@ -76,9 +76,7 @@ def build_model(cfg: DictConfig, data: Dataset) -> nn.Sequential:
 
 def _with_key(message: str) -> str:
     """`width=-1 ...` -> `model.width=-1 ...`"""
-    keys = {"width": "model", "sizes": "model", "activation": "model", "batch_norm": "model", "layers": "param"}
-    keys |= dict.fromkeys(("log_alpha", "log_sigma", "clip", "learn", "noise", "threshold"), "param")
-    keys |= dict.fromkeys(("estimator", "nu", "gradient", "scale", "learn_scale"), "prior")
+    keys = {key: group for group in ("model", "param", "prior") for key in config.GROUPS[group] if key != "name"}
     key = message.replace(":", "=").split("=")[0]
     return f"{keys[key]}.{message}" if key in keys else message
 

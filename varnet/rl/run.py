@@ -21,8 +21,7 @@ from varnet.rl.trainer import Trainer
 
 WINDOW = 100  # evaluation episodes at the end that make the final score
 KEYS = (
-    "env", "policy", "schedule", "reinforce", "eval", "name", "seed", "out_dir", "resume", "render", "device",
-    "threads", "jobs", "checkpoint_every",
+    "name", "seed", "out_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every",
 )  # fmt: skip
 CHECKS = {
     **{key: COMMON[key] for key in ("seed", "name", "out_dir", "threads", "checkpoint_every")},
@@ -50,12 +49,6 @@ GROUPS = {  # group -> its keys
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range, before anything is written."""
     check_values(cfg, GROUPS, KEYS, CHECKS, "python scripts/rl.py")
-    for group, known in GROUPS.items():
-        if unknown := [key for key in cfg[group] if key not in known]:
-            raise ConfigError(
-                f"{group}.{unknown[0]}={shown(cfg[group][unknown[0]])}: there is no key {group}.{unknown[0]}; "
-                f"choose from: {', '.join(known)}"
-            )
     policy = plain(cfg.policy)
     given = [key for key in OPTIONS if policy.get(key) is not None]
     if policy["param"] == "deterministic" and given:
