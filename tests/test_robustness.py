@@ -258,6 +258,8 @@ def test_the_runs_that_figure_7_needs():
     assert Job("small/table2_cifar10_variance", 0).folder() in [
         job.folder() for job in jobs_of(["table2"], Library(1, "small"))
     ]
+    for name, table in (("fig7_mnist_variance", "table1_zero_mean"), ("fig7_mnist_dropout", "table2_mnist_dropout")):
+        assert Job(name, 3).folder() == Job(table, 3).folder()
 
 
 def test_figure_7_from_real_runs(tmp_path, monkeypatch, capsys):
