@@ -12,7 +12,8 @@ run=false          run nothing, build from the runs that are there
 out=FOLDER         of tables, figures and report.html; default outputs/reproduction
 out_dir, data_dir, device, threads, precision, checkpoint_every, checkpoint_minutes   as for train.py
 
-A finished run is never run again, an interrupted one goes on from its checkpoint: start the same command again.
+A finished run is never run again, an interrupted one goes on from its checkpoint, Figure 7 after the last attack that
+was told: start the same command again.
 Of every finished run a record is kept in FOLDER/runs, and tables count records whose run folder is gone.
 """
 
@@ -107,6 +108,7 @@ def write(names: list[str], library, out: Path) -> list[str]:
     runs; one page with all that stands in the folder."""
     from varnet import records, tables
     from varnet.checkpoint import write_atomically
+    from varnet.fig7 import UNFINISHED
     from varnet.plots import rendered
     from varnet.reproduction import build, title
 
@@ -135,6 +137,7 @@ def write(names: list[str], library, out: Path) -> list[str]:
         if rows:
             save(f"{name}.json", tables.as_json(rows))
             save(f"{name}.md", f"## {title(name)}\n\n{tables.markdown(rows)}")
+        (out / f"{name}{UNFINISHED}").unlink(missing_ok=True)
     if written:
         save("report.html", report(out))
         print(f"report: {out / 'report.html'}")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -265,7 +266,7 @@ def test_the_runs_that_figure_7_needs():
 def test_figure_7_from_real_runs(tmp_path, monkeypatch, capsys):
     """After two steps of training nothing need be right in every network: all images are taken."""
     changes = ("dataset=digits", *TINY, f"out_dir={tmp_path / 'runs'}")
-    library = Library(1, "full", changes)
+    library = Library(1, "full", changes, recorded=tmp_path / "out" / "runs")
     seeds = {"fig7_mnist_deterministic": 2, "fig7_mnist_dropout": 1, "fig7_mnist_variance": 2}
     for name, count in seeds.items():
         for job in library.jobs(name, seeds=count):
@@ -283,6 +284,69 @@ def test_figure_7_from_real_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "fig7_mnist.png").read_bytes().startswith(b"\x89PNG")
     assert "| deep ensemble of 2 |" in (tmp_path / "out" / "fig7_mnist.md").read_text()
     assert "deep ensemble of 2" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_figure_7_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
+    def lines(file: Path, of: object, commit: str = "abc") -> list[dict]:
+        monkeypatch.setattr("varnet.run.commit", lambda: commit)
+        return fig7.Kept(file, of).lines
+
+    found = [{"network": name, "attack": WHITE_BOX, "rate": [0.0, 1 / 3]} for name in "ab"]
+    file, of = tmp_path / "out" / "fig7.part.json", [vars(Attack()), {"a": [{"nll": float("nan")}]}]
+    assert lines(file, of) == []
+    kept = fig7.Kept(file, of)
+    for one in found:
+        kept.add(one)
+    assert lines(file, of) == found and "b, white box: 0.3 % successful" in capsys.readouterr().out
+    assert not lines(file, [vars(Attack(seed=1)), of[1]]) and not lines(file, of, "abd"), "another attack, other code"
+    assert not lines(file, of, "abc-dirty") and not lines(None, of)
+    for damaged in ("", "{", "[]", "{}", '{"of": null}'):
+        file.write_text(damaged)
+        assert lines(file, of) == []
+
+
+def test_an_attack_that_was_stopped_is_not_lost(tmp_path, monkeypatch):
+    """The second call makes the lines that the first did not come to, and the file of the first goes away."""
+    changes = ("dataset=digits", *TINY, f"out_dir={tmp_path / 'runs'}")
+    out = tmp_path / "out"
+    library = Library(1, "full", changes, recorded=out / "runs")
+    for name in fig7.NETWORKS["fig7_mnist"].values():
+        run(Job(name, 0, changes).config())
+    monkeypatch.setattr("varnet.run.commit", lambda: "abc")
+    monkeypatch.setattr(robustness, "right_before", lambda models, x, y, samples, seed: torch.ones(len(y)).bool())
+    monkeypatch.setattr(fig7.draw, "__defaults__", (Attack(iterations=1, samples=2), 2, 3))
+    attacked, real = [], robustness.white_box
+
+    def white_box(model, *given):
+        attacked.append(model)
+        if len(attacked) == 3:
+            raise KeyboardInterrupt
+        return real(model, *given)
+
+    monkeypatch.setattr(robustness, "white_box", white_box)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.write(["fig7_mnist"], library, out)
+    assert [file.name for file in out.glob("fig7*")] == ["fig7_mnist.part.json"]
+    assert reproduce.write(["fig7_mnist"], library, out) == ["fig7_mnist"]
+    assert len(attacked) == 3 + 3 + 3, "three of the white box were left, and EOT of three networks"
+    assert not (out / "fig7_mnist.part.json").exists()
+    numbers = json.loads((out / "fig7_mnist.numbers.json").read_text())
+    assert [row["attack"] for row in numbers["lines"]].count(WHITE_BOX) == 5
+
+
+def test_lines_that_are_known_are_not_made_again(monkeypatch):
+    networks = {"plain": bright_or_dark(), "noisy": Noisy(bright_or_dark())}
+    given = (networks, X, Y, 2, Attack(iterations=12), None, 20, "plain")
+    told = []
+    lines = experiment(*given, told.append)
+    assert lines == told and [row["attack"] for row in lines] == [
+        WHITE_BOX, WHITE_BOX, "EOT, 20 samples", "transfer from plain"
+    ]  # fmt: skip
+    for there in range(len(lines) + 1):
+        told = []
+        assert experiment(*given, told.append, known=lines[:there]) == lines and told == lines[there:]
+    monkeypatch.setattr(attacks, "run", None)  # no attack at all
+    assert experiment(*given, known=lines) == lines
 
 
 def test_networks_of_figure_7_take_raw_pixels(tmp_path):

@@ -1,12 +1,16 @@
 """Figure 7 from finished runs: deterministic, dropout and variance networks and two deep ensembles under attack.
 
-At the small scale the attacks take about three quarters of an hour on one CPU core, most of it for EOT.
+At the small scale the attacks take about three quarters of an hour on one CPU core, most of it for EOT. Stopped, they
+go on after the last line that was told.
 """
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from varnet import device, robustness, run
 from varnet.attack import Attack, Pixels
+from varnet.checkpoint import write_atomically
 from varnet.ensemble import Ensemble
 from varnet.figures import Drawn
 from varnet.tables import precision_option
@@ -31,6 +35,7 @@ NETWORKS = {  # label -> experiment; the first is the source of transferred imag
         "variance": "fig7_mnist_variance",
     },
 }
+UNFINISHED = ".part.json"  # file of the lines that are there, until the figure is written
 ENSEMBLES = {"deterministic": "deep ensemble", "variance": "variance ensemble"}
 
 
@@ -56,7 +61,11 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     }
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
     own = {label: [one.cfg.seed for one in several] for label, several in runs.items()}
-    lines = robustness.experiment(every, x, y, data.classes, attack, images, eot, next(iter(runs)), tell, own)
+    trained = {label: [one.metrics for one in several] for label, several in runs.items()}
+    kept = Kept(library.out and library.out / f"{target}{UNFINISHED}", [vars(attack), images, eot, trained])
+    lines = robustness.experiment(
+        every, x, y, data.classes, attack, images, eot, next(iter(runs)), kept.add, own, kept.lines
+    )
     precision = first.cfg.precision
     option = precision_option(precision)
     rows = robustness.results(
@@ -67,6 +76,33 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
     return robustness.figure(lines, title), {"attack": vars(attack), "lines": lines, "rows": rows}
+
+
+class Kept:
+    """The lines of attacks that take long: in a file, so that one that was stopped goes on.
+
+    Those of another attack, of other runs or of changed code do not count.
+    """
+
+    def __init__(self, file: Path | None, of: object):
+        commit = run.commit()
+        self.file = None if str(commit).endswith("-dirty") else file  # who knows what was changed
+        self.of = json.dumps([commit, of], default=str)
+        self.lines = self._read()
+
+    def _read(self) -> list[dict]:
+        try:
+            found = json.loads(self.file.read_text()) if self.file else {}
+            return found["lines"] if found["of"] == self.of else []
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def add(self, line: dict) -> None:
+        tell(line)
+        self.lines.append(line)
+        if self.file:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.file, json.dumps({"of": self.of, "lines": self.lines}).encode())
 
 
 def tell(line: dict) -> None:

@@ -84,6 +84,7 @@ class Library:
         self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
         self.at_once = at_once  # runs of a sweep that is not one of train.py
         self.failures: dict[str, str] = {}  # target -> what went wrong while it was made
+        self.out = recorded.parent if recorded else None  # of what is made of the runs
         known = records.read(recorded) if recorded else []
         self.recorded = [(records.kind(OmegaConf.create(record["config"])), record) for record in known]
         self.data_dir = self.option("data_dir", None)

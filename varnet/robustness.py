@@ -42,6 +42,7 @@ def experiment(
     source: str | None = None,
     tell: Callable[[dict], None] = lambda found: None,
     seeds: dict[str, list[int]] | None = None,
+    known: Iterable[dict] = (),
 ) -> list[dict]:
     """A line (`line`) for each network: the rate of success on the first `images` images that all have right.
 
@@ -51,36 +52,45 @@ def experiment(
                one of another seed, as networks of one seed begin with the same weights and are alike
     tell       is called with every line as soon as it is there
     seeds      of the networks that are lists; None: 0, 1, ... An ensemble, which is no list, is shown all images
+    known      lines that an earlier call with the same arguments told: they are not made again
     """
     several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
     _check(several, x, y, classes, attack, images, eot, source, seeds)
     right = _right_in_all(several, x, y, attack)[:images]
     x, y = x[right], y[right]
     aim = random_targets(y, classes, attack.seed) if attack.targeted else y
+    there = {(found["network"], found["attack"]): found for found in known}
     lines = []
 
-    def add(name: str, kind: str, successes: list[Tensor], attack: Attack) -> None:
-        lines.append(line(name, kind, successes, attack))
-        tell(lines[-1])
+    def add(name: str, kind: str, attack: Attack, successes: Callable[[], list[Tensor]]) -> None:
+        if (name, kind) not in there:
+            there[name, kind] = line(name, kind, successes(), attack)
+            tell(there[name, kind])
+        lines.append(there[name, kind])
 
     for name, models in several.items():
-        add(name, WHITE_BOX, [white_box(model, x, aim, attack) for model in models], attack)
+        add(name, WHITE_BOX, attack, lambda models=models: [white_box(model, x, aim, attack) for model in models])
     if eot is not None:
         more = replace(attack, samples=eot, judged=attack.judged or attack.samples)
         for name, (model, *_) in several.items():
             if is_random(model, x):
-                add(name, f"EOT, {eot} samples", [white_box(model, x, aim, more)], more)
+                add(name, f"EOT, {eot} samples", more, lambda model=model: [white_box(model, x, aim, more)])
     if source is not None:
-        shown = {name: [] for name in several}
-        for made_on, victims in _pairs(networks, source, seeds or {}):
+        pairs = _pairs(networks, source, seeds or {})
+        kinds = {name: _transferred(name, source, several) for name in several if any(name in v for _, v in pairs)}
+        shown = {name: [] for name, kind in kinds.items() if (name, kind) not in there}
+        for made_on, victims in pairs:
+            victims = {name: victim for name, victim in victims.items() if name in shown}
             for name, success in transfer(made_on, victims, x, aim, attack).items():
                 shown[name].append(success)
-        for name, successes in shown.items():
-            sources = {*several[source]} & {*several[name][0].modules()}  # then it is hardly a transfer
-            member = ", a member" if sources and name != source else ""
-            if successes:
-                add(name, f"transfer from {source}{member}", successes, attack)
+        for name, kind in kinds.items():
+            add(name, kind, attack, lambda name=name: shown[name])
     return lines
+
+
+def _transferred(name: str, source: str, several: dict[str, list[nn.Module]]) -> str:
+    member = name != source and {*several[source]} & {*several[name][0].modules()}  # then it is hardly a transfer
+    return f"transfer from {source}{', a member' if member else ''}"
 
 
 def _pairs(
