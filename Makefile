@@ -40,6 +40,7 @@ bench: $(READY)  ## measure speed as ratios within one run
 	$(BIN)/python scripts/bench.py data
 	$(BIN)/python scripts/bench.py step
 	$(BIN)/python scripts/bench.py evaluation
+	$(BIN)/python scripts/bench.py attack
 	$(BIN)/python scripts/bench.py compress
 
 clean:  ## remove .venv (runs and data stay)

@@ -139,16 +139,12 @@ def alike(before: dict, about: dict) -> bool:
 
 
 def attacked(networks: "Networks", attack: "Attack", options: DictConfig, device: "torch.device") -> list[dict]:
-    from varnet.attack import Pixels
-    from varnet.fig7 import tell
+    from varnet.fig7 import of_pixels, tell
     from varnet.kinship import seeds_of
     from varnet.robustness import experiment
 
     data = data_of(networks)
-    models = {
-        name: [Pixels(run.model, data.mean, data.std).to(device) for run in runs.values()]
-        for name, runs in networks.items()
-    }
+    models = {name: [of_pixels(run, device) for run in runs.values()] for name, runs in networks.items()}
     source = next(iter(models)) if options.transfer else None
     models |= ensembles(models, options.ensemble)
     x, y = (values[: options.candidates].to(device) for values in (data.test_x, data.test_y))

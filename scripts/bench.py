@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-SUITES = ("layers", "data", "step", "evaluation", "compress")
+SUITES = ("layers", "data", "step", "evaluation", "attack", "compress")
 
 
 def interleaved(cases: dict[str, Callable[[], object]], repeats: int, warmup: int = 3) -> dict[str, float]:

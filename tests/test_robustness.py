@@ -357,7 +357,7 @@ def test_networks_of_figure_7_take_raw_pixels(tmp_path):
     cfg = tiny(tmp_path, "param=deterministic")
     run(cfg)
     opened = open_finished(folder_of(cfg))
-    found = fig7.networks({"deterministic": [opened], "variance": [opened]})
+    found = fig7.networks({"deterministic": [opened], "variance": [opened]}, torch.device("cpu"))
     assert list(found) == ["deterministic", "variance", "deep ensemble of 1", "variance ensemble of 1"]
     batches = opened.data.loader("test", 20)
     expected = predict(opened.model, batches).log_probs

@@ -7,6 +7,8 @@ from statistics_helper import assert_same_mean
 from torch import Tensor, nn
 
 from varnet import predicting, resample, variational
+from varnet.attack import Pixels
+from varnet.ensemble import Ensemble
 from varnet.layers import Conv2d, Linear
 from varnet.models import build
 from varnet.sampling import Sampler, _quick, cut
@@ -118,6 +120,14 @@ def test_what_comes_before_the_noise_is_computed_once():
     assert counted(model, model[0], torch.randn(4, 6), 7) == 1
     assert counted(model, model[4], torch.randn(4, 6), 7) == 7
     assert counted(model, model[2], torch.randn(4, 6), 7) == 0, "its moments are computed, once"
+
+
+def test_a_network_under_attack_and_an_ensemble_of_them():
+    members = [build("lenet5", (1, 28, 28), 10, layers=["dense1"]) for _ in range(2)]
+    x = 255 * torch.rand(3, 1, 28, 28)
+    for model in (Pixels(members[0], (0.1,), (0.3,)), Ensemble([Pixels(m, (0.1,), (0.3,)) for m in members])):
+        assert_like_the_model(model, x)
+        assert counted(model, members[0].conv1, x, 7) == 1
 
 
 def test_dropout_before_the_layer_ends_the_prefix():

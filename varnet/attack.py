@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from varnet.checks import choice, number, whole
 from varnet.evaluation import check_numbers, is_stochastic, isolated
@@ -79,15 +79,21 @@ class Pixels(nn.Module):
         self.register_buffer("scale", scale, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        channels = max(len(self.shift), len(self.scale))
-        if x.dim() < 3:
-            raise ValueError(f"images of shape {tuple(x.shape)} have no channels: give N x channels x height x width")
-        if channels > 1 and x.shape[-3] != channels:  # 1 would broadcast
-            raise ValueError(
-                f"images of shape {tuple(x.shape)} meet a mean and std of {channels} channels: give those of the images"
-            )
-        dtype = next((p.dtype for p in self.model.parameters() if p.is_floating_point()), x.dtype)
-        return self.model(((x - self.shift) / self.scale).to(dtype))  # a network of float64 takes float64
+        dtype = next((p.dtype for p in self.model.parameters() if p.is_floating_point()), None)
+        return self.model(normalised(x, self.shift, self.scale, dtype))
+
+
+@fx.wrap  # its checks need the values: as one operation, varnet.sampling can trace the network around it
+def normalised(x: Tensor, shift: Tensor, scale: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """(x - shift) / scale for each channel; a network of float64 takes float64."""
+    channels = max(len(shift), len(scale))
+    if x.dim() < 3:
+        raise ValueError(f"images of shape {tuple(x.shape)} have no channels: give N x channels x height x width")
+    if channels > 1 and x.shape[-3] != channels:  # 1 would broadcast
+        raise ValueError(
+            f"images of shape {tuple(x.shape)} meet a mean and std of {channels} channels: give those of the images"
+        )
+    return ((x - shift) / scale).to(dtype or x.dtype)
 
 
 class Path(NamedTuple):

@@ -8,12 +8,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from varnet import device, robustness, run
 from varnet.attack import Attack, Pixels
 from varnet.checkpoint import write_atomically
 from varnet.ensemble import Ensemble
 from varnet.figures import Drawn
 from varnet.tables import precision_option
+from varnet.trainer import use_channels_last
 
 if TYPE_CHECKING:
     from varnet.reproduction import Library
@@ -55,16 +58,12 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     runs = {label: library.opened(experiment, seeds) for label, experiment in NETWORKS[target].items()}
     first = next(iter(runs.values()))[0]
     data, where = first.data, device.find(library.option("device", "auto"))
-    every = {
-        name: [one.to(where) for one in several] if isinstance(several, list) else several.to(where)
-        for name, several in networks(runs).items()
-    }
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
     own = {label: [one.cfg.seed for one in several] for label, several in runs.items()}
     trained = {label: [one.metrics for one in several] for label, several in runs.items()}
     kept = Kept(library.out and library.out / f"{target}{UNFINISHED}", [vars(attack), images, eot, trained])
     lines = robustness.experiment(
-        every, x, y, data.classes, attack, images, eot, next(iter(runs)), kept.add, own, kept.lines
+        networks(runs, where), x, y, data.classes, attack, images, eot, next(iter(runs)), kept.add, own, kept.lines
     )
     precision = first.cfg.precision
     option = precision_option(precision)
@@ -110,9 +109,14 @@ def tell(line: dict) -> None:
     print(f"{line['network']}, {line['attack']}: {line['rate'][-1]:.1f} % successful", flush=True)
 
 
-def networks(runs: dict[str, list[run.Finished]]) -> robustness.Networks:
+def networks(runs: dict[str, list[run.Finished]], where: torch.device) -> robustness.Networks:
     """The runs by label, then the ensembles; all take raw pixels."""
-    data = next(iter(runs.values()))[0].data
-    found = {label: [Pixels(one.model, data.mean, data.std) for one in several] for label, several in runs.items()}
+    found = {label: [of_pixels(one, where) for one in several] for label, several in runs.items()}
     ensembles = {f"{name} of {len(found[label])}": Ensemble(found[label]) for label, name in ENSEMBLES.items()}
     return {**found, **ensembles}
+
+
+def of_pixels(trained: run.Finished, where: torch.device) -> Pixels:
+    """The network for raw pixels, in the memory format in which it was trained."""
+    layout = torch.channels_last if use_channels_last(trained.cfg, where) else torch.contiguous_format
+    return Pixels(trained.model, trained.data.mean, trained.data.std).to(where).to(memory_format=layout)
