@@ -13,7 +13,7 @@ from varnet.layers import layers_of
 from varnet.names import select
 from varnet.pruning import CRITERIA, pruning_curve
 from varnet.run import Finished
-from varnet.trainer import use_channels_last
+from varnet.trainer import placed, use_channels_last
 
 MODES = {  # name -> (mode, whether K samples are averaged)
     "deterministic": ("deterministic", False),
@@ -65,8 +65,7 @@ class Analysis:
         self.max_batch = options.eval.max_batch or own.max_batch
         self.size, self.fold = evaluation.batch_size(device, self.max_batch)
         self.channels_last = use_channels_last(run.cfg, device)
-        layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        self.model = run.model.to(device).to(memory_format=layout)
+        self.model = placed(run.model, run.cfg, device)
         self.title = f"{run.cfg.name}, seed {run.cfg.seed}"
         self.results: dict = {
             "run": {"name": str(run.cfg.name), "seed": run.cfg.seed, "commit": run.metrics.get("commit")},

@@ -16,7 +16,7 @@ from varnet.checkpoint import write_atomically
 from varnet.ensemble import Ensemble
 from varnet.figures import Drawn
 from varnet.tables import precision_option
-from varnet.trainer import use_channels_last
+from varnet.trainer import placed
 
 if TYPE_CHECKING:
     from varnet.reproduction import Library
@@ -118,5 +118,4 @@ def networks(runs: dict[str, list[run.Finished]], where: torch.device) -> robust
 
 def of_pixels(trained: run.Finished, where: torch.device) -> Pixels:
     """The network for raw pixels, in the memory format in which it was trained."""
-    layout = torch.channels_last if use_channels_last(trained.cfg, where) else torch.contiguous_format
-    return Pixels(trained.model, trained.data.mean, trained.data.std).to(where).to(memory_format=layout)
+    return placed(Pixels(trained.model, trained.data.mean, trained.data.std), trained.cfg, where)

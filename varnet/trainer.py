@@ -49,8 +49,7 @@ class Trainer:
     def __init__(self, cfg: DictConfig, model: nn.Module, data: Dataset, device: torch.device, folder: Path):
         self.cfg, self.data, self.device, self.folder = cfg, data, device, folder
         self.channels_last = use_channels_last(cfg, device)
-        layout = torch.channels_last if self.channels_last else torch.contiguous_format
-        self.model = pool_batch_norm(model).to(device).to(memory_format=layout)
+        self.model = placed(pool_batch_norm(model), cfg, device)
         self.forward = torch.compile(self.model) if cfg.compile else self.model
         self.rank, self.ranks = distributed.rank(), distributed.world_size()
         part = {"rank": self.rank, "world_size": self.ranks}
@@ -321,6 +320,12 @@ def use_channels_last(cfg: DictConfig, device: torch.device) -> bool:
     if device.type == "cpu":
         return not (cfg.model.name == "vgg" and cfg.model.width >= 1)
     return device.type == "cuda" and cfg.precision != "fp32"
+
+
+def placed(model: nn.Module, cfg: DictConfig, device: torch.device) -> nn.Module:
+    """On the device, in the memory format that suits it."""
+    layout = torch.channels_last if use_channels_last(cfg, device) else torch.contiguous_format
+    return model.to(device).to(memory_format=layout)
 
 
 def rng_state() -> dict:
