@@ -1,50 +1,8 @@
-"""Fetch and verify datasets, say where they are and where they came from: python scripts/fetch_data.py mnist cifar10
+"""Fetch and verify datasets: python scripts/fetch_data.py --help (varnet/cli/fetch.py)."""
 
-The official MD5 sums are checked again on what the cached file holds, so this also verifies data fetched earlier.
-"""
-
-import argparse
-import logging
 import sys
 
-from varnet.data import NAMES, DataError
-from varnet.data.errors import SourceError
-from varnet.data.fetch import fetch
-from varnet.data.folder import data_folder
-from varnet.data.official import SPECS, verify
-
-
-def report(name: str, data_dir: str | None) -> str:
-    if name not in SPECS:
-        return f"{name}: nothing to fetch, it comes with scikit-learn" if name == "digits" else f"{name}: generated"
-    got = fetch(name, data_folder(data_dir))
-    try:
-        verify(SPECS[name].encode(got.arrays), SPECS[name])
-    except SourceError as error:
-        raise DataError(f"{got.path} is not the official {name}: {error}; delete it and fetch again.") from error
-    images = len(got.arrays["train_y"]) + len(got.arrays["test_y"])
-    where = f"{got.path} ({got.path.stat().st_size / 1e6:.0f} MB)" if got.path else "no cache (read-only folder)"
-    checked = f"MD5 of {len(SPECS[name].files)} official files right"
-    return f"{name}: {images:,} images, {checked}, from {got.source}, in {where}"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--data-dir", help="folder of the data; default: the variable VARNET_DATA, else data")
-    args = parser.parse_args()
-    if unknown := [name for name in args.names if name not in NAMES]:
-        parser.error(f"{unknown[0]} is not a dataset: choose from {', '.join(NAMES)}")
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    failed = 0
-    for name in args.names:
-        try:
-            print(report(name, args.data_dir), flush=True)
-        except DataError as error:
-            failed = 1
-            print(f"{name}: {error}", file=sys.stderr)
-    return failed
-
+from varnet.cli.fetch import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -1,61 +1,8 @@
-"""Mean and standard deviation over seeds of finished runs, by what was swept: python scripts/report.py outputs
+"""Tables and curves of finished runs: python scripts/report.py --help (varnet/cli/report.py)."""
 
-Prints the table and writes table.md, table.csv and curves.png to the folder --out. Runs that are not finished are only
-listed.
-"""
-
-import argparse
 import sys
-from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from varnet import plots, report
-from varnet.checkpoint import write_atomically
-from varnet.config import ConfigError
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folders of runs, or folders that hold them")
-    parser.add_argument(
-        "--metrics", default=",".join(report.METRICS), help="columns of the table: names in metrics.json"
-    )
-    parser.add_argument("--out", type=Path, default=Path("report"), help="folder of the files (default: report)")
-    options = parser.parse_args()
-    try:
-        runs = report.read(options.folders)
-        groups = report.group(runs)
-        rows = report.table(groups, options.metrics.split(","))
-        show(rows)
-        for line in report.incomplete(runs):
-            print(f"not finished, not counted: {line}")
-        write(options.out, rows, groups, runs)
-    except (ConfigError, OSError) as error:
-        sys.exit(f"error: {error}")
-    print(f"written to {options.out}: table.md, table.csv, curves.png")
-
-
-def show(rows: report.Table) -> None:
-    table = Table()
-    for column in rows[0]:
-        table.add_column(column, justify="left" if rows[0].index(column) < rows[0].index("n") else "right")
-    for row in rows[1:]:
-        table.add_row(*row)
-    console = Console()
-    Console(width=None if console.is_terminal else 200).print(table)
-
-
-def write(folder: Path, rows: report.Table, groups: list[report.Group], runs: list[report.Run]) -> None:
-    text = report.markdown(rows)
-    if left := report.incomplete(runs):
-        text += "\nNot finished, not counted:\n\n" + "".join(f"- {line}\n" for line in left)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "table.md", text.encode())
-    write_atomically(folder / "table.csv", report.as_csv(groups).encode())
-    write_atomically(folder / "curves.png", plots.rendered(plots.by_epoch(groups)))
-
+from varnet.cli.report import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -2,8 +2,8 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from varnet.plots import rendered
-from varnet.trainer import Trainer
+from varnet.base.plots import rendered
+from varnet.train.trainer import Trainer
 
 torch.set_num_threads(1)  # small tensors gain nothing from more, and waiting threads suffer on a busy machine
 PICTURE = rendered(Figure(figsize=(0.1, 0.1)))

@@ -1,7 +1,7 @@
 """Named dataset -> verified tensors on the device -> batches."""
 
 from varnet.data.dataset import NAMES, Dataset, load
-from varnet.data.errors import DataError
 from varnet.data.loader import Loader
+from varnet.errors import DataError
 
 __all__ = ["NAMES", "DataError", "Dataset", "Loader", "load"]

@@ -6,12 +6,13 @@ from os import PathLike
 import torch
 from torch import Tensor
 
+from varnet.base.checks import whole
 from varnet.data import generated
-from varnet.data.errors import DataError
 from varnet.data.fetch import fetch
 from varnet.data.folder import data_folder
 from varnet.data.loader import Loader
 from varnet.data.subset import balanced, others, permuted, take
+from varnet.errors import ConfigError, DataError
 
 NAMES = ("mnist", "cifar10", "cifar100", "digits", "toy")
 CLASSES = {"mnist": 10, "cifar10": 10, "cifar100": 100, "digits": 10, "toy": 4}
@@ -78,17 +79,16 @@ def load(
     size, channels   digits only: images of 28 x 28 x 1 (default), or 32 x 32 x 3 for a network made for CIFAR
     """
     if name not in NAMES:
-        raise DataError(f"dataset={name} is not known: choose one of {', '.join(NAMES)}.")
+        raise ConfigError(f"is not known: choose one of {', '.join(NAMES)}", "name", name)
     _check_options(name, labels, augment, size, channels)
-    if not isinstance(seed, int) or isinstance(seed, bool) or seed < 0:
-        raise DataError(f"seed={seed} of dataset={name} does not do: use a whole number from 0.")
+    whole(0)("seed", seed)
     if name == "digits":
-        whole = Dataset(name, **generated.digits(size or 28, channels or 1), classes=10, source="scikit-learn")
+        data = Dataset(name, **generated.digits(size or 28, channels or 1), classes=10, source="scikit-learn")
     elif name == "toy":
-        whole = Dataset(name, **generated.toy(seed), classes=4, source=f"generated with seed {seed}")
+        data = Dataset(name, **generated.toy(seed), classes=4, source=f"generated with seed {seed}")
     else:
-        whole = _fetched(name, data_dir, labels)
-    parts = _split(whole, train_size, test_size, validation_size, seed)
+        data = _fetched(name, data_dir, labels)
+    parts = _split(data, train_size, test_size, validation_size, seed)
     if labels == "random":
         parts = replace(parts, train_y=permuted(parts.train_y, seed))
     return replace(parts, augment=augment)
@@ -97,14 +97,14 @@ def load(
 def _check_options(name: str, labels: str | None, augment: bool, size: int | None, channels: int | None) -> None:
     known = ("random", "fine", "coarse") if name == "cifar100" else ("random",)
     if labels is not None and labels not in known:
-        raise DataError(f"labels={labels} is not known for dataset={name}: use null or {', '.join(known)}.")
+        raise ConfigError(f"is not known for dataset={name}: use null or {', '.join(known)}", "labels", labels)
     if augment and name == "toy":
-        raise DataError("augment=true crops and flips images, and dataset=toy has none: use augment=false.")
+        raise ConfigError("crops and flips images, and dataset=toy has none: use augment=false", "augment", augment)
     for key, value, allowed in (("size", size, (28, 32)), ("channels", channels, (1, 3))):
         if value is not None and name != "digits":
-            raise DataError(f"{key}={value} is only for dataset=digits, not for dataset={name}: use {key}=null.")
+            raise ConfigError(f"is only for dataset=digits, not for dataset={name}: use {key}=null", key, value)
         if value is not None and value not in allowed:
-            raise DataError(f"{key}={value} is not offered for digits: use {allowed[0]} or {allowed[1]}.")
+            raise ConfigError(f"is not offered for digits: use {allowed[0]} or {allowed[1]}", key, value)
 
 
 def _fetched(name: str, data_dir: str | PathLike | None, labels: str | None) -> Dataset:
@@ -147,6 +147,4 @@ def _given(key: str, value: int | None, most: int, what: str, name: str) -> bool
         return False
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
         return True
-    raise DataError(
-        f"{key}={value} does not fit the {what} of dataset={name}: use null or a whole number up to {most}."
-    )
+    raise ConfigError(f"does not fit the {what} of dataset={name}: use null or a whole number up to {most}", key, value)

@@ -10,11 +10,11 @@ import numpy as np
 
 from varnet.data import cache
 from varnet.data.cache import Cached
-from varnet.data.errors import DataError, SourceError
 from varnet.data.folder import one_process_at_a_time, scratch_folder, why_unwritable
 from varnet.data.official import SPECS, Arrays, verify
 from varnet.data.progress import progress
 from varnet.data.sources import SOURCES, Source
+from varnet.errors import DataError, SourceError
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from varnet.data.errors import DataError
+from varnet.errors import DataError
 
 log = logging.getLogger(__name__)
 SCRATCH = ".varnet_fetch_"

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from varnet.data.augment import DRAWS, crop_flip
-from varnet.data.errors import DataError
+from varnet.errors import ConfigError, DataError
 
 
 class Loader:
@@ -108,11 +108,11 @@ class Loader:
         if len(x) < self.world_size:
             raise DataError(f"{len(x)} images are too few for {self.world_size} processes: use fewer processes.")
         if not isinstance(size, int) or isinstance(size, bool) or size < self.world_size:
-            raise DataError(
-                f"batch_size={size} does not do: use a whole number from {self.world_size}, one per process."
+            raise ConfigError(
+                f"is invalid: use a whole number from {self.world_size}, one per process", "batch_size", size
             )
         if self.augment and not self.images:
-            raise DataError("augment=true crops and flips uint8 images, and these are points: use augment=false.")
+            raise ConfigError("crops and flips uint8 images, and these are points: use augment=false", "augment", True)
 
     def _per_value(self, per_channel: tuple[float, ...]) -> Tensor:
         """In uint8 units, repeated for every value of an image: on a CPU twice as fast as broadcasting."""

@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Collection
 from pathlib import Path
 
-from varnet.data.errors import SourceError
 from varnet.data.official import Files, Spec
+from varnet.errors import SourceError
 
 UNREADABLE = (OSError, EOFError, zlib.error, tarfile.TarError)
 

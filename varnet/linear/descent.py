@@ -7,7 +7,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from varnet.checks import number
+from varnet.base.checks import FINITE
 from varnet.linear.alpha import Divergence, log_alpha_at
 
 SETTLED = 0.1  # standard errors: the largest change of a weight in one step at which features may be dropped
@@ -84,4 +84,4 @@ def threshold_of(threshold: float | str, divergence: Divergence, objects: int, f
         if threshold != "ebic":
             raise ValueError(f"threshold={threshold!r} is not known; give a log alpha, infinity for none, or 'ebic'")
         return log_alpha_at(divergence, max(4.0, np.log(objects) + 2 * np.log(features)))
-    return threshold if threshold == np.inf else number("threshold", threshold)
+    return threshold if threshold == np.inf else float(FINITE("threshold", threshold))

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from varnet.checks import choice, number
+from varnet.base.checks import SWITCH, number
 from varnet.linear.descent import Problem, descend, threshold_of
 
 
@@ -24,7 +24,7 @@ def new_data(estimator: BaseEstimator, X) -> np.ndarray:
 
 class LinearEstimator(BaseEstimator):
     def _check_options(self) -> None:
-        choice("fit_intercept", self.fit_intercept, (True, False))
+        SWITCH("fit_intercept", self.fit_intercept)
         options = self.get_params()
         for key in [k for k in ("tol", "max_iter", "noise_variance", "n_nodes") if k in options]:
             value = options[key]

@@ -21,9 +21,9 @@ from scipy.special import expit
 from sklearn.linear_model import ARDRegression, LassoCV, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from varnet.checkpoint import write_atomically
+from varnet.base.files import write_atomically
 from varnet.linear import GKLClassifier, GKLRegressor, VDClassifier, VDRegressor
-from varnet.run import commit
+from varnet.runs.provenance import commit
 
 RELEVANT, TEST_OBJECTS, NOISE_VARIANCE = 10, 10_000, 0.1
 SIZES = {"1,000 x 1,000": (1_000, 1_000), "100,000 x 100": (100_000, 100)}

@@ -4,7 +4,7 @@ from types import ModuleType
 
 import numpy as np
 
-from varnet.config import ConfigError
+from varnet.errors import ConfigError
 
 INSTALL = "pip install 'varnet[rl]'"
 
@@ -25,7 +25,7 @@ def make(name: str, id: str, max_steps: int, render: bool = False):
     flat = isinstance(env.observation_space, spaces.Box) and len(env.observation_space.shape) == 1
     if not flat or not isinstance(env.action_space, spaces.Discrete) or env.action_space.start != 0:
         raise ConfigError(
-            f"env.id={id} does not do: the policy takes a list of numbers and chooses one of some actions, as in "
+            f"env.id={id} is invalid: the policy takes a list of numbers and chooses one of some actions, as in "
             "env=cartpole and env=acrobot"
         )
     return env

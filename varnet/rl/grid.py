@@ -4,24 +4,20 @@ import functools
 import itertools
 import re
 from collections.abc import Callable
-from pathlib import Path
 
-from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 
-from varnet.config import ConfigError
+from varnet.errors import ConfigError
 from varnet.rl.run import check
-from varnet.run import folder_of
-
-CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs" / "rl"
+from varnet.runs import composing
+from varnet.runs.folder import folder_of
 
 
 def composed(overrides: list[str]) -> DictConfig:
-    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        cfg = compose("rl", overrides)
+    cfg = composing.composed(*overrides, name="rl")
     check(cfg)
     return cfg
 
@@ -55,7 +51,7 @@ def _choices(override: str) -> list[str]:
     try:
         (parsed,) = OverridesParser.create().parse_overrides([override])
         if isinstance(parsed.value(), Glob):
-            raise ConfigError(f"{override} does not do: name the choices, with commas between them")
+            raise ConfigError(f"{override} is invalid: name the choices, with commas between them")
         if not parsed.is_sweep_override():
             return [override]
         return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from varnet import set_mode, variational
-from varnet.layers import Linear
+from varnet.nn.layers import Linear
 
 
 def build(

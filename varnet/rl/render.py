@@ -4,8 +4,8 @@ import io
 import os
 from pathlib import Path
 
-from varnet.checkpoint import write_atomically
-from varnet.config import ConfigError
+from varnet.base.files import write_atomically
+from varnet.errors import ConfigError
 from varnet.rl.env import INSTALL
 from varnet.rl.run import make_env, trained
 from varnet.rl.trainer import EVALUATION

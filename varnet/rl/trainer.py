@@ -9,7 +9,7 @@ import json
 import math
 import signal
 import time
-from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,31 +17,38 @@ import torch
 from omegaconf import DictConfig
 from torch import nn
 
-from varnet import checkpoint, resample
-from varnet.config import identity
-from varnet.layers import layers_of
+from varnet import resample
+from varnet.base.files import write_atomically
+from varnet.base.signals import Handlers, handled
+from varnet.errors import CheckpointError, Diverged, Interrupted
+from varnet.nn.layers import layers_of
 from varnet.rl.episode import Episode, play
 from varnet.rl.policy import acting
 from varnet.rl.reinforce import Baseline, loss, returns
-from varnet.run import HISTORY, check_fits
-from varnet.trainer import Diverged, Interrupted
+from varnet.train import checkpoint
+from varnet.train.logger import HISTORY
 
 # Of a line of history. score: of the evaluation episode; train_score: of the one learned from; steps: of all training
 # episodes so far; std: of a random weight, the root of the mean variance over the random layers.
+WINDOW = 100  # evaluation episodes at the end that make the final score
 COLUMNS = ("episode", "score", "train_score", "steps", "entropy", "gradient", "std")
 TRAINING, EVALUATION = 0, 1
 PATIENCE = 2.0  # seconds within which signals count as one
 
 
 class Trainer:
-    def __init__(self, cfg: DictConfig, env, policy: nn.Sequential, device: torch.device, folder: Path):
-        self.cfg, self.env, self.folder = cfg, env, folder
+    def __init__(
+        self, cfg: DictConfig, env, policy: nn.Sequential, device: torch.device, folder: Path, identity: dict
+    ):  # fmt: skip
+        """identity: what the checkpoints say that they are of."""
+        self.cfg, self.env, self.folder, self.identity = cfg, env, folder, identity
         self.policy = policy.to(device)
         self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=cfg.schedule.lr, fused=True)
         self.baseline = Baseline(cfg.env.max_steps, cfg.reinforce.baseline)
         self.history: list[dict] = []
         self.seconds = 0.0
         self.signal: int | None = None
+        self.limits = None  # of the threads of numpy, until the end
 
     @property
     def episode(self) -> int:
@@ -126,13 +133,12 @@ class Trainer:
             f"score {np.mean(last):.1f} (last {len(last)})"
         )
 
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _signals(self) -> contextlib.AbstractContextManager:
         """SIGTERM and Ctrl-C are noted and acted on after the episode; a second one acts at once, unless it follows at
         its heels: a sweep and its terminal may both send one."""
         asked = math.inf
 
-        def note(number: int, _frame: object) -> None:
+        def note(number: int, before: Handlers) -> None:
             nonlocal asked
             self.signal, now = number, time.monotonic()
             if now > asked + PATIENCE:
@@ -140,39 +146,53 @@ class Trainer:
                 signal.raise_signal(number)
             asked = min(asked, now)
 
-        try:
-            before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
-        except ValueError:  # not in the main thread
-            before = {}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        return handled(note)
+
+    @property
+    def progress(self) -> str:
+        return f"episode {self.episode}"
+
+    def metrics(self) -> dict:
+        """The final numbers."""
+        scores = [row["score"] for row in self.history]
+        return {
+            "score": float(np.mean(scores[-WINDOW:])),
+            "window": min(WINDOW, len(scores)),
+            "name": str(self.cfg.name),
+            "env": self.cfg.env.name,
+            "policy": self.cfg.policy.name,
+            "episodes": self.episode,
+            "steps": self.history[-1]["steps"],
+            "seconds": self.seconds,
+            "versions": {"gymnasium": version("gymnasium")},
+        }
+
+    def close(self) -> None:
+        if self.limits is not None:
+            self.limits.restore_original_limits()
 
     # ---- survival
 
     def save(self) -> None:
         lines = "".join(json.dumps(row) + "\n" for row in self.history)
         checkpoint.save(self.folder, self.state_dict())
-        checkpoint.write_atomically(self.folder / HISTORY, lines.encode())
+        write_atomically(self.folder / HISTORY, lines.encode())
 
     def state_dict(self) -> dict:
         return {
             "model": self.policy.state_dict(), "optimizer": self.optimizer.state_dict(),
             "baseline": self.baseline.state_dict(), "history": self.history, "seconds": self.seconds,
-            "config": identity(self.cfg),
+            "config": self.identity,
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
-        check_fits(identity(self.cfg), state["config"], self.folder)
         try:
             self.policy.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.baseline.load_state_dict(state["baseline"])
             self.history, self.seconds = state["history"], state["seconds"]
         except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise checkpoint.CheckpointError(
+            raise CheckpointError(
                 f"{self.folder}: the checkpoint is not one of such a run: start it anew in another folder, with "
                 "out_dir=FOLDER"
             ) from error

@@ -1,0 +1,214 @@
+"""Any nn.Module becomes variational and stays what it was in deterministic mode; converged layers lose their means."""
+
+import copy
+import math
+
+import pytest
+import torch
+import torchvision
+from torch import nn
+from torch.nn.utils.prune import l1_unstructured
+
+from tests.statistics_helper import assert_mean, assert_variance
+from varnet import collapse, kl, predicting, variational
+from varnet.nn.layers import Conv2d, Linear, layers_of
+from varnet.nn.names import select
+from varnet.nn.param import LayerWise
+from varnet.nn.theorem1 import mmd_bound
+
+
+@pytest.mark.parametrize("layers", ["all", ["layer4", "fc"], "layer4.*.conv2"])
+def test_resnet18_predicts_exactly_what_it_did(layers):
+    model = torchvision.models.resnet18().eval()
+    x = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        before = model(x)
+        converted = variational(model, layers=layers, param="neuron", prior="ard")
+        assert converted is model
+        with predicting(model, "deterministic"):
+            assert torch.equal(model(x), before)
+        assert not torch.equal(model(x), before)
+    assert kl(model) > 0
+    counts = {"all": 21, "layer4.*.conv2": 2}
+    assert len(layers_of(model)) == (counts[layers] if isinstance(layers, str) else 6)
+
+
+def test_a_converted_resnet_trains():
+    model = variational(torchvision.models.resnet18(num_classes=5), layers=["layer4", "fc"]).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    loss = nn.functional.cross_entropy(model(torch.randn(4, 3, 32, 32)), torch.randint(5, (4,))) + 1e-6 * kl(model)
+    loss.backward()
+    optimizer.step()
+    assert all(torch.isfinite(p).all() for p in model.parameters())
+    assert model.fc.log_alpha.grad is not None
+
+
+def test_a_transformer_layer():
+    """Code that reads `.weight` of its layers, as attention does, gets the weights of the layer's state."""
+    model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval()
+    x = torch.randn(2, 3, 8)
+    with torch.no_grad():
+        before = model(x)
+        variational(model, log_alpha=-1.0)
+        with predicting(model, "deterministic"):
+            torch.testing.assert_close(model(x), before)
+        assert not torch.allclose(model(x), model(x))
+    model.train()(x).sum().backward()
+    assert model.self_attn.out_proj.mu.grad is not None
+
+
+def test_parameters_are_taken_over():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+    weight, bias = model[0].weight, model[0].bias
+    variational(model, "0")
+    assert model[0].mu is weight and model[0].bias is bias
+    assert isinstance(model[0], Linear) and type(model[1]) is nn.Linear
+
+
+def test_a_bare_layer_and_a_shared_layer():
+    assert isinstance(variational(nn.Linear(2, 3)), Linear)
+    assert isinstance(variational(nn.Conv2d(2, 3, 1)), Conv2d)
+    shared = nn.Linear(3, 3)
+    model = variational(nn.Sequential(shared, nn.ReLU(), shared))
+    assert model[0] is model[2] and isinstance(model[0], Linear)
+
+
+def test_names_of_a_shared_layer_and_patterns():
+    shared = nn.Linear(3, 3)
+    model = variational(nn.Sequential(shared, nn.ReLU(), shared), layers="2")
+    assert model[0] is model[2] and isinstance(model[0], Linear)
+    assert isinstance(variational(nn.Linear(2, 2), layers="*"), Linear)
+
+
+class Scaled(nn.Linear):
+    def forward(self, x):
+        return 10 * super().forward(x)
+
+
+def test_what_cannot_be_carried_over_is_left_or_refused():
+    model = variational(nn.Sequential(Scaled(2, 2), nn.Linear(2, 2)))
+    assert type(model[0]) is Scaled and isinstance(model[1], Linear)
+    hooked = nn.Sequential(nn.Linear(2, 2))
+    hooked[0].register_forward_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="layer '0' has forward hooks"):
+        variational(hooked)
+    normed = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
+    with pytest.raises(ValueError, match="layer '0' computes its weight"):
+        variational(normed)
+    pruned = nn.Sequential(nn.Linear(4, 4))
+    l1_unstructured(pruned[0], "weight", 0.5)
+    with pytest.raises(ValueError, match=r"layer '0' (computes its weight|has forward hooks)"):
+        variational(pruned)
+
+
+def test_device_dtype_mode_and_frozen_weights_are_kept():
+    module = nn.Sequential(nn.Linear(3, 2).double())
+    module[0].weight.requires_grad_(False)
+    layer = variational(module.eval())[0]
+    assert layer.mu.dtype == torch.double and layer.log_alpha.dtype == torch.double
+    assert not layer.training and not layer.mu.requires_grad and layer.log_alpha.requires_grad
+
+
+def test_zero_mean_conversion_keeps_the_scale():
+    module = nn.Linear(3, 2)
+    layer = variational(module, param="zero_mean")
+    torch.testing.assert_close(layer.posterior().variance, module.weight.detach() ** 2)
+
+
+def test_converting_twice_leaves_variational_layers_alone():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    variational(model, "0", param="weight")
+    variational(model, "1", param="additive")
+    assert [m.param.name for m in model] == ["weight", "additive"]
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: variational(nn.Sequential(nn.Linear(2, 2)), "conv9"), "there is no layer 'conv9'; choose from: 0"),
+        (lambda: variational(nn.ReLU()), "ReLU has no nn.Linear or nn.Conv2d layer to make variational"),
+        (lambda: variational(nn.Sequential(nn.Linear(2, 2)), [3]), "is not a list of names of layers"),
+        (lambda: variational(nn.Linear(2, 2), prior="flat"), "prior='flat' is not known"),
+        (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param='layr' is not known"),
+        (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), "log_alpha: give options with a name"),
+        (lambda: variational(nn.Linear(2, 2), layers=None), "layers=None is not a list of names of layers"),
+        (lambda: collapse(nn.Linear(2, 2), threshold="high"), "threshold='high' is not a number"),
+    ],
+)
+def test_one_clear_error(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_an_error_leaves_the_module_as_it_was():
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 3))
+    with pytest.raises(ValueError):
+        variational(model, param="neuron", log_alpha=torch.zeros(2))  # fits the first layer only
+    assert all(type(m) is nn.Linear for m in model)
+
+
+def test_select():
+    names = ["conv1", "layer4.0.conv1", "layer4.1.conv1", "fc"]
+    assert select("all", names) == names
+    assert select("none", names) == []
+    assert select(["fc", "layer4"], names) == ["layer4.0.conv1", "layer4.1.conv1", "fc"]
+    assert select("layer4.?.conv1", names) == names[1:3]
+
+
+@pytest.mark.parametrize("param", ["layer", "neuron", "weight", "additive"])
+def test_collapse_keeps_the_variances(param):
+    layer = variational(nn.Linear(6, 4), param=param, log_alpha=9.0, prior="loguniform")
+    model = nn.Sequential(layer, nn.ReLU(), variational(nn.Linear(4, 2), log_alpha=-3.0))
+    x = torch.randn(1, 6)
+    variance = layer.posterior().variance.detach().clone()
+    bound = mmd_bound(layer)
+    report = collapse(model, threshold=5.0)
+    assert [row.collapsed for row in report] == [True, False]
+    assert [row.name for row in report] == ["0", "2"]
+    assert report[0].mmd_bound == pytest.approx(math.sqrt(2 * 24 / math.pi) * math.exp(-4.5), rel=1e-5)
+    assert report[0].mmd_bound == bound and report[0].log_alpha == pytest.approx(9.0, abs=1e-4)
+    assert model[0].param.name == "zero_mean" and model[2].param.name == "layer"
+    torch.testing.assert_close(model[0].posterior().variance, variance)
+    assert set(dict(model[0].named_parameters())) == {"sigma", "bias"}
+    with torch.no_grad():
+        samples = model[0](x.expand(20_000, -1))
+    assert_mean(samples, model[0].bias.detach())
+    assert_variance(samples, (x**2 @ variance.T)[0])
+    assert "yes" in str(report) and "no" in str(report)
+    assert collapse(model)[0].mmd_bound == 0
+
+
+def test_a_layer_with_mixed_alphas():
+    layer = variational(nn.Linear(3, 2), param="neuron", log_alpha=torch.tensor([2.0, 14.0]))
+    expected = math.sqrt(2 / math.pi * 3 * (math.exp(-2) + math.exp(-14)))
+    assert mmd_bound(layer) == pytest.approx(expected, rel=1e-6)
+    model = nn.Sequential(layer)
+    assert not collapse(model, threshold=5.0)[0].collapsed  # the mean is 8, but one unit still has a mean
+    assert collapse(model, threshold=1.5)[0].collapsed
+
+
+def test_collapse_with_a_clip_that_excludes_the_default_start():
+    model = nn.Sequential(variational(nn.Linear(3, 2), log_alpha=6.0, clip=(0, 20)))
+    assert collapse(model)[0].collapsed and hasattr(model[0], "sigma")
+
+
+def test_mmd_bound_holds():
+    """MMD over functions bounded by 1 is twice the total variation; for one weight 4 Phi(1/(2 sqrt(alpha))) - 2."""
+    for log_alpha in (-2.0, 0.0, 3.0, 8.0):
+        layer = variational(nn.Linear(1, 1), log_alpha=log_alpha)
+        exact = 2 * math.erf(math.exp(-log_alpha / 2) / 2 / math.sqrt(2))
+        assert exact <= mmd_bound(layer)
+        assert log_alpha < 3 or mmd_bound(layer) == pytest.approx(exact, rel=0.01)
+
+
+def test_a_collapsed_network_predicts_as_in_zero_mean_mode():
+    model = variational(nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 3)), "0", log_alpha=12.0)
+    x = torch.randn(4, 5)
+    collapsed = copy.deepcopy(model)
+    collapse(collapsed)
+    outs = []
+    for net, mode in ((model, "zero_mean"), (collapsed, "sample")):
+        torch.manual_seed(5)
+        with torch.no_grad(), predicting(net, mode):
+            outs.append(net(x))
+    torch.testing.assert_close(*outs)

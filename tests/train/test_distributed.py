@@ -1,0 +1,202 @@
+"""Several processes, one run: the same network as one process gives, and an end that all of them notice."""
+
+import copy
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from tests.train import two_ranks
+from torch import nn
+
+from tests.composing import ROOT, composed, tiny
+from tests.statistics_helper import assert_same_mean
+from varnet.base import distributed
+from varnet.cli.train import run
+from varnet.runs.folder import folder_of
+from varnet.train import batch_norm, checkpoint
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        return s.getsockname()[1]
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_our_batch_norm_is_torchs_for_one_process(affine):
+    theirs = nn.BatchNorm2d(3, affine=affine)
+    ours = batch_norm._adopted(copy.deepcopy(theirs))
+    x = torch.randn(8, 3, 5, 5) * 3 + 1
+    torch.testing.assert_close(ours(x), theirs(x))
+    torch.testing.assert_close(ours.running_var, theirs.running_var)
+    torch.testing.assert_close(ours.eval()(x), theirs.eval()(x))
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory) -> tuple[dict, dict, Path]:
+    folder = tmp_path_factory.mktemp("ranks")
+    torch.multiprocessing.spawn(two_ranks.work, (free_port(), folder), nprocs=2)
+    return *(torch.load(folder / f"rank{rank}.pt", weights_only=False) for rank in (0, 1)), folder
+
+
+def test_batch_norm_is_that_of_the_whole_batch(ranks):
+    first, second, _ = ranks
+    net, x = nn.Sequential(nn.BatchNorm2d(3)).double(), two_ranks.batch().requires_grad_()
+    out = net(x)
+    (out.sin() * torch.tensor([1.0] * 2 + [2.0] * 5)[:, None, None, None]).sum().backward()
+    for key, mine in (("out", out), ("x", x.grad)):
+        torch.testing.assert_close(torch.cat([first["norm"][key], second["norm"][key]]), mine.detach())
+    torch.testing.assert_close(first["norm"]["parameters"], torch.stack([net[0].weight.grad, net[0].bias.grad]))
+    for rank in (first, second):
+        for key, value in net.state_dict().items():
+            torch.testing.assert_close(rank["norm"]["state"][key], value)
+    torch.testing.assert_close(first["norm"]["kept"], net.eval()(two_ranks.batch()))
+
+
+def test_a_deterministic_network_is_that_of_one_process(ranks, tmp_path):
+    first, second, folder = ranks
+    cfg = tiny(tmp_path, *two_ranks.DETERMINISTIC)
+    alone = run(cfg)
+    assert second["metrics"] == {} and first["metrics"]["machine"]["processes"] == 2
+    for key in ("elbo", "data_term", "nll_det"):
+        assert first["metrics"][key] == pytest.approx(alone[key], rel=1e-4)
+    both = folder_of(tiny(folder / "two", *two_ranks.DETERMINISTIC))
+    mine, theirs = (checkpoint.load(f)["model"] for f in (folder_of(cfg), both))
+    for key in mine:
+        torch.testing.assert_close(theirs[key], mine[key], rtol=1e-3, atol=1e-4)
+
+
+def test_a_variational_networks_gradient_is_that_of_one_process_in_expectation(ranks, tmp_path):
+    first, second, _ = ranks
+    assert torch.equal(first["gradients"], second["gradients"])  # summed: the same bits on both
+    alone = two_ranks.gradients(tmp_path)
+    assert alone.std(0).max() > 0
+    assert_same_mean(first["gradients"], alone)
+
+
+def test_noise_differs_between_ranks_and_follows_from_the_seed(ranks):
+    (a, b), again = ranks[0]["noise"]
+    assert not torch.equal(a, b) and torch.equal(a, again[0]) and torch.equal(b, again[1])
+    assert len({distributed.noise_seed(seed, rank) for seed in range(50) for rank in range(50)}) == 2500
+
+
+def test_what_one_rank_knows_all_know(ranks):
+    for rank in ranks[:2]:
+        assert rank["told"] == ["made by 0", [1, 5], "only the first can know"]
+
+
+def test_one_process_is_not_distributed(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"WORLD_SIZE": "2"})  # not all that torchrun sets
+    assert not distributed.launched() and distributed.rank() == 0 and distributed.world_size() == 1
+    assert distributed.from_first(lambda: 3) == distributed.after_first(lambda: 3) == 3
+    assert distributed.largest(4, True) == [4, 1] and distributed.gathered("x") == ["x"]
+
+
+# ---- torchrun
+
+OPTIONS = (
+    "model=lenet5", "model.width=0.1", "dataset=digits", "dataset.train_size=400", "dataset.test_size=20",
+    "schedule.batch_size=100", "eval.samples=2", "eval.elbo_samples=1", "eval.every=20", "checkpoint_every=1",
+    "threads=1", "schedule.epochs=40",
+)  # fmt: skip
+
+
+def torchrun(*arguments: str, restarts: int = 0) -> subprocess.Popen:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
+    return subprocess.Popen(
+        [*command, f"--max-restarts={restarts}", str(ROOT / "train.py"), *arguments], cwd=ROOT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def finished(process: subprocess.Popen) -> str:
+    output = process.communicate(timeout=400)[0]
+    assert process.returncode == 0, output
+    return output
+
+
+def ranks_of(launcher: subprocess.Popen) -> dict[int, int]:
+    """Rank -> process, of the children of torchrun."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            environment = (path.parent / "environ").read_bytes()
+        except OSError:
+            continue
+        if parent == launcher.pid and (rank := re.search(rb"\0RANK=(\d+)\0", environment)):
+            found[int(rank[1])] = int(path.parent.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    output = finished(torchrun(*OPTIONS, f"out_dir={folder}"))
+    assert output.count("run folder:") == 1 and output.count("epoch 20/40") == 1
+    return folder_of(composed(*OPTIONS, f"out_dir={folder}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim, number", [(1, signal.SIGKILL), (0, signal.SIGKILL), (None, signal.SIGTERM)])
+def test_the_end_of_one_rank_ends_all_and_the_same_command_goes_on(whole, victim, number, tmp_path):
+    folder = folder_of(composed(*OPTIONS, f"out_dir={tmp_path}"))
+    process = torchrun(*OPTIONS, f"out_dir={tmp_path}")
+    deadline = time.monotonic() + 300
+    while not (folder / "checkpoint.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(process.pid if victim is None else ranks_of(process)[victim], number)
+    output = process.communicate(timeout=120)[0]
+    assert process.returncode != 0 and not (folder / "metrics.json").exists()
+    if victim is None:
+        assert "stopped by SIGTERM; saved" in output
+    else:
+        assert "error: another process of this run ended" in output and "go on with the same command" in output
+    finished(torchrun(*OPTIONS, f"out_dir={tmp_path}"))
+    for key, tensor in checkpoint.load(whole)["model"].items():
+        assert torch.equal(checkpoint.load(folder)["model"][key], tensor), key
+
+
+@pytest.mark.slow
+def test_torchrun_starts_the_run_again(whole, tmp_path):
+    folder = folder_of(composed(*OPTIONS, f"out_dir={tmp_path}"))
+    process = torchrun(*OPTIONS, f"out_dir={tmp_path}", restarts=1)
+    while not (folder / "checkpoint.pt").exists() and process.poll() is None:
+        time.sleep(0.02)
+    os.kill(ranks_of(process)[1], signal.SIGKILL)
+    assert "going on after epoch" in finished(process)
+    for key, tensor in checkpoint.load(whole)["model"].items():
+        assert torch.equal(checkpoint.load(folder)["model"][key], tensor), key
+
+
+@pytest.mark.slow
+def test_errors_are_said_once_and_a_sweep_is_refused(tmp_path):
+    process = torchrun(*OPTIONS, f"out_dir={tmp_path}", "param.layers=[conv9]")
+    output = process.communicate(timeout=400)[0]
+    assert process.returncode != 0 and output.count("error: param.layers: there is no layer 'conv9'") >= 1
+    process = torchrun("-m", *OPTIONS, f"out_dir={tmp_path}", "seed=0,1")
+    output = process.communicate(timeout=400)[0]
+    assert process.returncode != 0 and output.count("error: -m does not go with torchrun") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
+    options = (*OPTIONS, f"out_dir={tmp_path}")
+    folder = folder_of(composed(*options))
+    process = torchrun(*options)
+    while not (folder / "checkpoint.pt").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    before = checkpoint.load(folder)
+    assert len(before["ranks"]) == 2 and before["epoch"] < 40
+    metrics = run(composed(*options))
+    assert metrics["epochs"] == 40 and len(checkpoint.load(folder)["ranks"]) == 1

@@ -1,0 +1,304 @@
+"""How many attacks succeed, by iteration, for several networks side by side (section 6.3, Figure 7).
+
+Only images that every network has right before the attack count, and all get the same targets. A verdict has noise of
+its own, so that an untargeted rate need not be 0 before the first step. A low rate alone is no
+robustness: noise may only hide the gradient. So two more curves go with it: the gradient averaged over more samples
+(expectation over noise, EOT), and images made on another network (transfer), which need no gradient of this one.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from varnet.attack import gradient as attacks
+from varnet.attack.gradient import Attack, is_random, random_targets, succeeded
+from varnet.base.checks import whole
+from varnet.errors import ConfigError
+from varnet.evaluation.predictions import check_numbers, isolated, predict
+from varnet.evaluation.prefix import Sampler
+from varnet.nn.modes import predicting
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Networks = dict[str, nn.Module | list[nn.Module]]  # several of a name: seeds, whose rates are averaged
+WHITE_BOX = "white box"
+ROWS = 100  # images at once
+MEMORY = 2**30  # bytes that the graph of a step may take
+
+
+def experiment(
+    networks: Networks,
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    attack: Attack,
+    images: int | None = None,
+    eot: int | None = None,
+    source: str | None = None,
+    tell: Callable[[dict], None] = lambda found: None,
+    seeds: dict[str, list[int]] | None = None,
+    known: Iterable[dict] = (),
+) -> list[dict]:
+    """A line (`line`) for each network: the rate of success on the first `images` images that all have right.
+
+    networks   take pixels of 0..255 (varnet.attack.Pixels)
+    eot        attack the stochastic ones again with steps from this many samples; verdicts as before
+    source     the name of the network whose attacked images are shown to the others: those of each of its seeds to
+               one of another seed, as networks of one seed begin with the same weights and are alike
+    tell       is called with every line as soon as it is there
+    seeds      of the networks that are lists; None: 0, 1, ... An ensemble, which is no list, is shown all images
+    known      lines that an earlier call with the same arguments told: they are not made again
+    """
+    several = {name: models if isinstance(models, list) else [models] for name, models in networks.items()}
+    _check(several, x, y, classes, attack, images, eot, source, seeds)
+    right = _right_in_all(several, x, y, attack)[:images]
+    x, y = x[right], y[right]
+    aim = random_targets(y, classes, attack.seed) if attack.targeted else y
+    there = {(found["network"], found["attack"]): found for found in known}
+    lines = []
+
+    def add(name: str, kind: str, attack: Attack, successes: Callable[[], list[Tensor]]) -> None:
+        if (name, kind) not in there:
+            there[name, kind] = line(name, kind, successes(), attack)
+            tell(there[name, kind])
+        lines.append(there[name, kind])
+
+    for name, models in several.items():
+        add(name, WHITE_BOX, attack, lambda models=models: [white_box(model, x, aim, attack) for model in models])
+    if eot is not None:
+        more = replace(attack, samples=eot, judged=attack.judged or attack.samples)
+        for name, (model, *_) in several.items():
+            if is_random(model, x):
+                add(name, f"EOT, {eot} samples", more, lambda model=model: [white_box(model, x, aim, more)])
+    if source is not None:
+        pairs = _pairs(networks, source, seeds or {})
+        kinds = {name: _transferred(name, source, several) for name in several if any(name in v for _, v in pairs)}
+        shown = {name: [] for name, kind in kinds.items() if (name, kind) not in there}
+        for made_on, victims in pairs:
+            victims = {name: victim for name, victim in victims.items() if name in shown}
+            for name, success in transfer(made_on, victims, x, aim, attack).items():
+                shown[name].append(success)
+        for name, kind in kinds.items():
+            add(name, kind, attack, lambda name=name: shown[name])
+    return lines
+
+
+def _transferred(name: str, source: str, several: dict[str, list[nn.Module]]) -> str:
+    member = name != source and {*several[source]} & {*several[name][0].modules()}  # then it is hardly a transfer
+    return f"transfer from {source}{', a member' if member else ''}"
+
+
+def _pairs(
+    networks: Networks, source: str, seeds: dict[str, list[int]]
+) -> list[tuple[nn.Module, dict[str, nn.Module]]]:
+    """Each network of the source and, by name, who is shown its images."""
+
+    def with_seeds(name: str) -> list[tuple[int | None, nn.Module]]:
+        models = networks[name]
+        if not isinstance(models, list):
+            return [(None, models)]
+        return list(zip(seeds.get(name, range(len(models))), models, strict=True))
+
+    pairs = []
+    for i, (own, made_on) in enumerate(with_seeds(source)):
+        strangers = {
+            name: [model for seed, model in with_seeds(name) if model is not made_on and (seed is None or seed != own)]
+            for name in networks
+        }
+        pairs.append((made_on, {name: others[i % len(others)] for name, others in strangers.items() if others}))
+    met = {source}.union(*(victims for _, victims in pairs))
+    for name in networks.keys() - met:  # all have the source's seed: there is no better pair
+        pairs[-1][1][name] = with_seeds(name)[0][1]
+    return pairs
+
+
+def _check(
+    several: dict[str, list[nn.Module]],
+    x: Tensor,
+    y: Tensor,
+    classes: int,
+    attack: Attack,
+    images: int | None,
+    eot: int | None,
+    source: str | None,
+    seeds: dict[str, list[int]] | None,
+) -> None:
+    if empty := [name for name, models in several.items() if not models] or ([] if several else ["the dictionary"]):
+        raise ValueError(f"networks: {empty[0]} has no network: give at least one")
+    if images is not None:
+        whole(1)("images", images)
+    if eot is not None:
+        whole(attack.judged or attack.samples)("eot", eot)  # it judges with as many samples as before
+    if len(x) != len(y) or (len(y) and int(y.max()) >= classes):
+        largest = int(y.max()) if len(y) else None
+        raise ValueError(
+            f"{len(x)} images, {len(y)} labels up to {largest}, classes={classes}: these do not fit together"
+        )
+    if source is not None and source not in several:
+        raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
+    if wrong := [name for name, values in (seeds or {}).items() if len(values) != len(several.get(name, ()))]:
+        raise ConfigError("is invalid: give one seed for each network of that name", "seeds", wrong[0])
+
+
+def _right_in_all(several: dict[str, list[nn.Module]], x: Tensor, y: Tensor, attack: Attack) -> Tensor:
+    """Numbers of the images that every network has right."""
+    right = torch.ones(len(y), dtype=torch.bool)
+    for name, models in several.items():
+        try:
+            right &= right_before(models, x, y, attack.judged or attack.samples, attack.seed)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+    right = right.nonzero()[:, 0]
+    if not len(right):
+        raise ConfigError(
+            f"none of the {len(y)} images is right in every network: train them longer, or take more candidates"
+        )
+    return right
+
+
+def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int, seed: int = 0) -> Tensor:
+    """(N,): which images every model has right."""
+    right = torch.ones(len(y), dtype=torch.bool)
+    for model in models:
+        found = predict(model, _parts(x, y), "sample", samples if is_random(model, x) else 1, seed=seed)
+        check_numbers(found.log_probs)
+        right &= found.log_probs.argmax(1) == found.y
+    return right
+
+
+def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
+    """(iterations + 1, N): success of an attack that knows the network."""
+    parts = [
+        attacks.run(model, *part, attack).success(part[1], attack.targeted)
+        for part in _parts(x, aim, _rows(model, x, attack))
+    ]
+    return torch.cat(parts, 1).cpu()
+
+
+def _rows(model: nn.Module, x: Tensor, attack: Attack) -> int:
+    """Images at once, within the memory for a step."""
+    samples = attack.samples if is_random(model, x) else 1
+    return min(ROWS, max(1, MEMORY // bytes_of_graph(model, x, samples)))
+
+
+def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
+    """What autograd keeps for one more image: that of two images less that of one, which holds the weights as well."""
+
+    def kept(images: Tensor) -> int:
+        storages = {}
+
+        def pack(value: Tensor) -> Tensor:
+            storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+            return value
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
+            _outputs = list(sampler(images.requires_grad_(), samples))  # hold their graphs: no address is used twice
+        return sum(storages.values())
+
+    with isolated(0), predicting(model, "sample"), torch.enable_grad():
+        sampler = Sampler(model)
+        one, two = (kept(x[:1].detach().float().repeat(n, *[1] * (x.dim() - 1))) for n in (1, 2))
+    return max(1, two - one)
+
+
+def transfer(
+    source: nn.Module, victims: dict[str, nn.Module], x: Tensor, aim: Tensor, attack: Attack
+) -> dict[str, Tensor]:
+    """Success on the victims, by name, of images that were made on the source."""
+    if not victims:
+        return {}
+    found = {name: [] for name in victims}
+    for part, aims in _parts(x, aim, _rows(source, x, attack)):
+        path = attacks.run(source, part, aims, attack, keep=True).images
+        for name, victim in victims.items():
+            samples = (attack.judged or attack.samples) if is_random(victim, part) else 1
+            shown = predict(victim, [(image, aims) for image in path], "sample", samples, seed=attack.seed)
+            log_probs = shown.log_probs.unflatten(0, (len(path), len(aims)))
+            found[name].append(succeeded(log_probs, aims.cpu(), attack.targeted))
+    return {name: torch.cat(parts, 1) for name, parts in found.items()}
+
+
+def _parts(x: Tensor, y: Tensor, rows: int = ROWS) -> list[tuple[Tensor, Tensor]]:
+    return [(part.float(), labels) for part, labels in zip(x.split(rows), y.split(rows), strict=True)]
+
+
+def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
+    """Rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the choice of
+    images; `std` is over the models, `each` has the rates of every one."""
+    rates = torch.stack([s.double().mean(1) for s in successes])  # (models, iterations + 1)
+    images = successes[0].shape[1]
+    bands = [wilson(float(rate), images) for rate in rates.mean(0)]
+    return {
+        "network": network, "attack": kind, "samples": attack.samples, "images": images, "n": len(rates),
+        "iteration": list(range(rates.shape[1])), "rate": [100 * r for r in rates.mean(0).tolist()],
+        "low": [100 * low for low, _ in bands], "high": [100 * high for _, high in bands],
+        "std": [100 * s for s in rates.std(0).tolist()] if len(rates) > 1 else None,
+        "each": (100 * rates).tolist() if len(rates) > 1 else None,
+    }  # fmt: skip
+
+
+def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a probability from a rate among n trials (Wilson's): never empty, even at 0 and 1."""
+    z = statistics.NormalDist().inv_cdf((1 + level) / 2)
+    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def figure(lines: list[dict], title: str) -> "Figure":
+    """Figure 7; beside it, in the same colours, attacks with more samples and from another network, if any."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    panels = 2 if _more(lines) else 1
+    figure = Figure(figsize=(5.2 * panels, 4.2), dpi=120, layout="constrained")
+    axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
+    left, right = axes[0], axes[-1]
+    colours = {name: colormaps["tab10"](i % 10) for i, name in enumerate(dict.fromkeys(r["network"] for r in lines))}
+    for row in lines:
+        axis = left if row["attack"] == WHITE_BOX else right
+        colour, style = colours[row["network"]], "--" if row["attack"].startswith("transfer") else "-"
+        axis.plot(row["iteration"], row["rate"], label=row["network"], lw=1.6, color=colour, ls=style)
+        axis.fill_between(row["iteration"], row["low"], row["high"], color=colour, alpha=0.12, lw=0)
+    left.set(title=title, ylabel="successful attacks, %", ylim=(-1, 101))
+    for axis in axes:
+        axis.set_xlabel("iteration")
+        axis.grid(alpha=0.25)
+    left.legend(frameon=False, fontsize=8)
+    if panels > 1:
+        right.set(title="is it robust, or is the gradient hidden?")
+        kinds = {row["attack"]: line.get_linestyle() for row, line in zip(_more(lines), right.lines, strict=True)}
+        keys = [Line2D([], [], color="black", ls=style, label=kind) for kind, style in kinds.items()]
+        right.legend(handles=keys, frameon=False, fontsize=8)
+    return figure
+
+
+def _more(lines: list[dict]) -> list[dict]:
+    return [row for row in lines if row["attack"] != WHITE_BOX]
+
+
+def milestones(iterations: int) -> list[int]:
+    """The iterations whose rates go into a table."""
+    return sorted({round(part * iterations) for part in (0.125, 0.25, 0.5, 1.0)})
+
+
+def results(lines: list[dict], at: Iterable[int], **about: object) -> list[dict]:
+    """Rows for a table: rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
+    rows = []
+    for row in lines:
+        kind = "" if row["attack"] == WHITE_BOX else f" ({row['attack']})"
+        for i in sorted({min(i, len(row["rate"]) - 1) for i in at}):
+            rows.append(
+                {
+                    "row": row["network"] + kind, "metric": f"successful attacks after {i} iterations, %",
+                    "published": None, "mean": row["rate"][i], "std": row["std"] and row["std"][i], "n": row["n"],
+                    "difference": None, "low": row["low"][i], "high": row["high"][i], "images": row["images"], **about,
+                }
+            )  # fmt: skip
+    return rows

@@ -1,0 +1,75 @@
+"""What the training loop adds to the bare step: forward, backward and optimizer of the same network."""
+
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+from varnet import kl
+from varnet.bench.timing import interleaved
+from varnet.runs.build import build_model, load_data
+from varnet.runs.composing import composed
+from varnet.train.trainer import Trainer, make_optimizer
+
+STEPS = 10  # per measurement
+TARGET = 1.03
+CASES = {
+    "LeNet-5, batch 200, layer-wise dense1": ("dataset=digits", "dataset.train_size=1200"),
+    "LeNet-5, batch 200, all four layers": ("dataset=digits", "dataset.train_size=1200", "param.layers=all"),
+    "VGG-like, width 0.25, batch 100": ("model=vgg", "model.width=0.25", "dataset=digits", "dataset.train_size=1200"),
+}
+
+
+def run(args) -> list[dict]:
+    return [row(name, overrides, args) for name, overrides in CASES.items()]
+
+
+def row(name: str, overrides: tuple[str, ...], args) -> dict:
+    cfg = composed(*overrides, "schedule.epochs=1000000")
+    data = load_data(cfg)
+    repeats = args.repeats or (5 if cfg.model.name == "vgg" else 25)
+    with tempfile.TemporaryDirectory() as folder:
+        loop, bare = looped(cfg, data, Path(folder)), bare_steps(cfg, data)
+        seconds = interleaved({"loop": loop, "bare": bare}, repeats, warmup=1)
+    return {
+        "network": name,
+        "bare step, ms": 1000 * seconds["bare"] / STEPS,
+        "step of the loop, ms": 1000 * seconds["loop"] / STEPS,
+        "ratio": seconds["loop"] / seconds["bare"],
+        "target": TARGET,
+    }
+
+
+def looped(cfg, data, folder: Path):
+    """Steps as the trainer takes them: batches from the loader, rates, sums, checks."""
+    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder)
+    batches = endless(trainer.loader)
+
+    def run() -> None:
+        for _ in range(STEPS):
+            trainer.train_step(*next(batches))
+        trainer._check_finite()
+
+    return run
+
+
+def bare_steps(cfg, data):
+    """The same network, loss and optimizer, on one fixed batch."""
+    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), Path())
+    model, optimizer = trainer.model.train(), make_optimizer(trainer.model, cfg)
+    x, y = next(iter(trainer.loader))
+    size = len(data.train_y)
+
+    def run() -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad(set_to_none=True)
+            (size * F.cross_entropy(model(x), y) + kl(model)).backward()
+            optimizer.step()
+
+    return run
+
+
+def endless(loader):
+    while True:
+        yield from loader

@@ -1,0 +1,42 @@
+"""The command `varnet`, and a module for each of its subcommands. In a checkout train.py and scripts/ do the same."""
+
+import importlib
+import sys
+from difflib import get_close_matches
+
+COMMANDS = {  # name -> (what it does, function of its module)
+    "train": ("train one network, or sweep with -m", "command_line"),
+    "evaluate": ("measure a finished run in every mode of prediction", "main"),
+    "attack": ("attack finished runs by gradient", "main"),
+    "report": ("tables and curves of finished runs, over their seeds", "main"),
+    "reproduce": ("rebuild tables and figures of the paper", "main"),
+    "compress": ("turn a sparse run into a small and fast network", "main"),
+    "rl": ("exploration by parameter noise (Figure 6)", "command_line"),
+    "fetch": ("fetch and verify datasets", "main"),
+    "bench": ("measure speed as ratios within one run", "main"),
+}
+
+
+def help_text() -> str:
+    lines = [f"  varnet {name:<10} {about}" for name, (about, _) in COMMANDS.items()]
+    return "\n".join(["varnet: variance networks and variational dropout", "", *lines, "",
+                      "varnet COMMAND --help tells more; varnet --version"]) + "\n"  # fmt: skip
+
+
+def main() -> None:
+    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if name in ("-h", "--help"):
+        print(help_text(), end="")
+        return
+    if name == "--version":
+        import varnet
+
+        print(f"varnet {varnet.__version__}")
+        return
+    if name not in COMMANDS:
+        close = get_close_matches(name, COMMANDS, 1)
+        hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
+        sys.exit(f"error: there is no command {name}: {hint}")
+    sys.argv[:2] = [f"varnet {name}"]
+    command = getattr(importlib.import_module(f"varnet.cli.{name}"), COMMANDS[name][1])
+    sys.exit(command(sys.argv[1:]))

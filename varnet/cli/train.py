@@ -1,0 +1,85 @@
+"""Train one network and leave its numbers in a folder: python train.py model=vgg param=layer prior=loguniform
+
+python train.py --help                 groups and keys
+python train.py -m seed=0,1,2          one run after the other; hydra/launcher=joblib: several at a time
+python train.py resume=FOLDER          go on with an interrupted run
+"""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from varnet.base import distributed
+from varnet.errors import ConfigError
+from varnet.launch import jobs, sweep
+from varnet.launch.command import alone, flags_first, named_folder
+from varnet.launch.ending import stop, stopped_in_a_sentence
+from varnet.launch.table import print_table
+from varnet.runs import life
+from varnet.runs.composing import CONFIGS, composed
+from varnet.runs.folder import folder_of
+from varnet.runs.overrides import explain
+from varnet.runs.resuming import resumed
+from varnet.runs.schema import check
+from varnet.runs.training import TRAINING
+
+
+def run(cfg: DictConfig, folder: Path | None = None) -> dict:
+    """Configuration -> metrics. A finished run is read, an interrupted one continued, a new one begun."""
+    return life.run(TRAINING, cfg, folder)
+
+
+def attempt(cfg: DictConfig, folder: Path | None = None) -> dict:
+    """run, with every foreseeable failure said in one sentence, and its numbers shown."""
+    metrics = life.attempt(TRAINING, cfg, folder)
+    if distributed.rank() == 0:
+        folder = folder or folder_of(cfg)
+        print_table(metrics)
+        print(f"run folder: {folder}")
+        print(f"picture:    {folder / 'phase_transition.png'}")
+        print(f"curves:     tensorboard --logdir {folder.parent.parent}")
+    return metrics
+
+
+@hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
+def main(cfg: DictConfig) -> float:
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        return jobs.execute(cfg, attempt)["acc_k"]
+    return stopped_in_a_sentence(lambda: attempt(cfg)).get("acc_k")
+
+
+def command_line(arguments: list[str]) -> None:
+    """What Hydra would report over many lines is said in one; resume= bypasses composition, -m is a sweep."""
+    sys.argv[1:] = arguments = flags_first(arguments)
+    if distributed.rank() > 0:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first process speaks for all
+    overrides = [a for a in arguments if not a.startswith("-")]
+    flags = [a for a in arguments if a.startswith("-")]
+    several = set(flags) in ({"-m"}, {"--multirun"})
+    try:
+        if several and distributed.launched():
+            raise ConfigError("-m does not go with torchrun, which makes several processes of one run: use one of them")
+        folder, others = named_folder(overrides, "resume")
+        if folder:
+            alone(folder, "resume", flags)
+            logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+            cfg = resumed(folder, others)
+            stopped_in_a_sentence(lambda: attempt(cfg, folder))
+            return
+        if several:
+            planned = sweep.plan(CONFIGS, overrides)
+        elif not flags:
+            check(composed(*overrides))
+    except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
+        stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
+    if several:
+        sys.exit(sweep.carry_out(planned, main, arguments))
+    main()

@@ -1,0 +1,92 @@
+"""Every exception that a user may meet. Each is one sentence; what is wrong with an option carries its key as data."""
+
+import signal
+
+_NOTHING = object()
+
+
+def shown(value: object) -> str:
+    """Write a value as YAML and the command line do."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class ConfigError(ValueError):
+    """An option that is wrong: its key, its value and the remedy.
+
+    >>> str(ConfigError("is invalid: use a number above 0", "width", -1))
+    'width=-1 is invalid: use a number above 0'
+    """
+
+    def __init__(self, text: object, key: str | None = None, value: object = _NOTHING):
+        """text: what follows key=value; the whole sentence where no single key is at fault."""
+        super().__init__(text)
+        self.key, self.text = key, str(text)
+        self.named = None if key is None else f"{key}: " if value is _NOTHING else f"{key}={shown(value)} "
+
+    def __str__(self) -> str:
+        return (self.named or "") + self.text
+
+    def under(self, group: str) -> "ConfigError":
+        """The same error with its key inside a group of the configuration: width -> model.width."""
+        if self.key is None:
+            return self
+        other = ConfigError(self.text, f"{group}.{self.key}")
+        other.named = f"{group}.{self.named}"
+        return other
+
+
+class DataError(RuntimeError):
+    """A dataset cannot be had; the message says what was tried and what to do."""
+
+
+class SourceError(Exception):
+    """One source failed; the next one is tried and the reason kept for the final DataError."""
+
+
+class CheckpointError(RuntimeError):
+    """No checkpoint can be read; the message says why, file by file."""
+
+
+class ExportError(RuntimeError):
+    """A package of the extra `export` is missing."""
+
+
+# ---- how a run may end before its end. `shared`: all processes of a run agree on it
+
+
+class Interrupted(Exception):
+    """Stopped by a signal after saving a checkpoint."""
+
+    shared = True
+
+    def __init__(self, number: int):
+        super().__init__(number)
+        self.number, self.exit_code = number, 128 + number
+
+    def __str__(self) -> str:
+        return f"stopped by {signal.Signals(self.number).name}"
+
+
+class Diverged(RuntimeError):
+    """The loss is not finite."""
+
+    shared = True
+
+
+class RankLost(RuntimeError):
+    """Another process of the run is gone."""
+
+
+class Stopped(Exception):
+    """A run that does not go on: one sentence and the exit code."""
+
+    def __init__(self, message: object, code: int):
+        super().__init__(str(message), code)
+        self.code = code
+
+    def __str__(self) -> str:
+        return self.args[0]
+
+
+class JobFailed(Exception):
+    """A job of a sweep that did not finish; the message says which and why."""

@@ -1,0 +1,82 @@
+"""What the scripts' command lines share: the order of flags, folders given by name, and how a script ends."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from varnet.errors import ConfigError
+from varnet.runs.folder import METRICS
+
+WITH_VALUE = {  # of Hydra's flags
+    "--cfg", "-c", "--package", "-p", "--info", "-i", "--experimental-rerun", "--config-path", "-cp", "--config-name",
+    "-cn", "--config-dir", "-cd",
+}  # fmt: skip
+
+
+def flags_first(arguments: list[str]) -> list[str]:
+    """Hydra takes no flag between overrides. A flag keeps its value, which is no key=value."""
+    flags, overrides = [], []
+    for i, argument in enumerate(arguments):
+        valued = i > 0 and arguments[i - 1] in WITH_VALUE and "=" not in argument
+        (flags if argument.startswith("-") or valued else overrides).append(argument)
+    return flags + overrides
+
+
+def named_folder(overrides: list[str], key: str) -> tuple[Path | None, list[str]]:
+    """The folder that resume= or render= names, and the other overrides. It is not for the configuration: Hydra's + and
+    ++ before the key change nothing."""
+    named = [o for o in overrides if o.lstrip("+").startswith(f"{key}=")]
+    given = named[-1].partition("=")[2] if named else "null"
+    if not given:
+        raise ConfigError(f"{key}= is empty: name the folder of a run, or leave it out")
+    return None if given == "null" else Path(given), [o for o in overrides if o not in named]
+
+
+def alone(folder: Path, key: str, others: list[str]) -> None:
+    """Refuse what has no meaning beside a folder given by name."""
+    if others:
+        raise ConfigError(f"{others[0]} has no meaning beside {key}={folder}, a run as it was begun: leave it out")
+
+
+def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
+    """The runs, which may have = in their names, and the key=value."""
+    if flags := [a for a in arguments if a.startswith("-")]:
+        raise ConfigError(f"{flags[0]} is not known: give runs and key=value, or only --help")
+    overrides = [a for a in arguments if "=" in a and not Path(a).exists()]
+    places = [Path(a) for a in arguments if a not in overrides]
+    if not places:
+        raise ConfigError(f"{overrides[0]} comes without a run: name the folder of a finished run")
+    return places, overrides
+
+
+def folder_for(places: list[Path], out: str | None) -> Path:
+    """Where numbers about these runs and snapshots go: the folder of the only run, or out=."""
+    own = places[0] if len(places) == 1 and places[0].suffix != ".pt" else None
+    if not out and not own:
+        what = "several runs have" if len(places) > 1 else "a snapshot has"
+        raise ConfigError(f"{what} no folder for these numbers: say where they go with out=FOLDER")
+    folder = Path(out) if out else own
+    if (folder / METRICS).exists() and not (own and folder.resolve() == own.resolve()):
+        raise ConfigError(f"out={folder} is the folder of a run, which has numbers of its own: use another one")
+    return folder
+
+
+def writable(folder: Path) -> None:
+    """Make it, before the work whose numbers it is for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def check_unlike(path: Path, same: Callable[[dict], bool], what: str) -> None:
+    """Numbers about something else are not replaced; `same` looks at those in the file."""
+    if not path.exists():
+        return
+    try:
+        found = same(json.loads(path.read_text()))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        found = False
+    if not found:
+        raise ConfigError(f"{path} is of {what}: use out=FOLDER for another place, or delete it")

@@ -1,0 +1,44 @@
+"""How a command ends: with one sentence and an exit code."""
+
+import sys
+from collections.abc import Callable
+
+from omegaconf.errors import OmegaConfBaseException
+
+from varnet.base import distributed
+from varnet.errors import CheckpointError, DataError, Stopped
+
+
+def stop(message: object, code: int, known: bool = True) -> None:
+    """End with one sentence; what all processes of a run know is said by the first of them."""
+    rank = distributed.rank()
+    if rank == 0 or not known:
+        place = f"rank {rank}: " if rank > 0 else ""
+        print(place + (f"error: {message}" if code < 128 else str(message)), file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def stopped_in_a_sentence(attempt: Callable[[], dict]) -> dict:
+    """attempt(), ending the process where it does not go on."""
+    try:
+        return attempt()
+    except Stopped as error:
+        stop(error, error.code, known=getattr(error.__cause__, "shared", False))
+
+
+def guarded(work: Callable[[], None]) -> int:
+    """The exit code of work(); what the user can mend is said in one sentence."""
+    try:
+        work()
+    except (CheckpointError, DataError, ValueError, OmegaConfBaseException) as error:  # a ConfigError is a ValueError
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        return unwritable(error)
+    return 0
+
+
+def unwritable(error: OSError) -> int:
+    """Say that out= cannot be used; the exit code."""
+    print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
+    return 4

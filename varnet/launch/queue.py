@@ -1,0 +1,128 @@
+"""Experiments in a queue: a few runs of train.py at a time, one progress, one estimate of the time that is left."""
+
+import contextlib
+import functools
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from omegaconf import DictConfig
+
+from varnet.launch.pool import Outcome, run_all
+from varnet.runs import life
+from varnet.runs.composing import composed
+from varnet.runs.folder import finished, folder_of
+from varnet.runs.training import TRAINING
+from varnet.train.logger import HISTORY
+
+REPORT_EVERY = 60.0  # seconds between two lines where there is no terminal
+
+
+@functools.cache
+def _composed(experiment: str, overrides: tuple[str, ...]) -> DictConfig:
+    return composed(f"experiment={experiment}", *overrides)
+
+
+class Job(NamedTuple):
+    """One run: an experiment, its scale in its name, with a seed."""
+
+    experiment: str
+    seed: int
+    overrides: tuple[str, ...] = ()
+
+    def config(self) -> DictConfig:
+        cfg = _composed(self.experiment, self.overrides).copy()
+        cfg.seed = self.seed
+        return cfg
+
+    def arguments(self) -> list[str]:
+        return [f"experiment={self.experiment}", f"seed={self.seed}", *self.overrides]
+
+    def folder(self) -> Path:
+        return folder_of(self.config())
+
+
+def run_queue(jobs: list[Job], at_once: int) -> list[str]:
+    """Run what is not finished; a sentence for every run that failed."""
+    missing = [job for job in jobs if not finished(job.folder())]
+    if done := len(jobs) - len(missing):
+        print(f"{done} of {len(jobs)} runs are finished already")
+    if not missing:
+        return []
+    board = Board(missing)
+    with contextlib.closing(board):
+        outcomes = run_all(trained, missing, at_once, watch=lambda active: board.show([missing[i] for i in active]))
+    return [_failure(job, outcome) for job, outcome in zip(missing, outcomes, strict=True) if outcome.error]
+
+
+def trained(job: Job) -> None:
+    """One run, in a process of its own; what it prints goes into a log beside its folder."""
+    log_of(job).parent.mkdir(parents=True, exist_ok=True)
+    with open(log_of(job), "ab", buffering=0) as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    life.run(TRAINING, job.config())
+
+
+def log_of(job: Job) -> Path:
+    folder = job.folder()
+    return folder.parent / f"{folder.name}.log"
+
+
+def _failure(job: Job, outcome: Outcome) -> str:
+    return f"failed: {' '.join(job.arguments())}: {outcome.error} ({log_of(job)})"
+
+
+def progress(job: Job) -> float:
+    """Part of a run's epochs that is done."""
+    folder = job.folder()
+    if finished(folder):
+        return 1.0
+    try:
+        lines = (folder / HISTORY).read_bytes().splitlines()
+        return json.loads(lines[-1])["epoch"] / job.config().schedule.epochs
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+class Board:
+    """How much of all runs is done: a bar on a terminal, a line a minute elsewhere."""
+
+    def __init__(self, jobs: list[Job]):
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.jobs, self.begin, self.last = jobs, time.monotonic(), 0.0
+        self.start = sum(map(progress, jobs))
+        self.bar = None
+        if sys.stdout.isatty():
+            self.bar = Progress(TextColumn("runs"), BarColumn(), TextColumn("{task.fields[note]}"))
+            self.task = self.bar.add_task("runs", total=len(jobs), note="")
+            self.bar.start()
+
+    def show(self, active: list[Job]) -> None:
+        now = time.monotonic()
+        if self.bar is None and now - self.last < REPORT_EVERY and self.last:
+            return
+        self.last = now
+        done = sum(map(progress, self.jobs))
+        note = f"{done:.2f} of {len(self.jobs)} runs, {time_left(done, self.start, len(self.jobs), now - self.begin)}"
+        note += "".join(f"; {job.experiment} seed {job.seed}: {100 * progress(job):.0f} %" for job in active)
+        if self.bar:
+            self.bar.update(self.task, completed=done, note=note)
+        else:
+            print(note, flush=True)
+
+    def close(self) -> None:
+        if self.bar:
+            self.bar.stop()
+
+
+def time_left(done: float, start: float, total: float, seconds: float) -> str:
+    """From the speed since the start; runs are taken to last equally long."""
+    if done - start < 1e-9:
+        return "time left not known yet"
+    left = int(seconds * (total - done) / (done - start))
+    return f"{left // 3600} h {left % 3600 // 60:02d} min left" if left >= 3600 else f"{left // 60 + 1} min left"

@@ -1,0 +1,72 @@
+"""Turn any nn.Module into a variational one, and converged variational layers into variance layers (Theorem 1)."""
+
+from collections.abc import Iterable
+
+from torch import nn
+
+from varnet.nn import param as params
+from varnet.nn import priors
+from varnet.nn.layers import Conv2d, Linear, Variational, split_options
+from varnet.nn.names import select
+
+KINDS = {nn.Linear: Linear, nn.Conv2d: Conv2d}
+
+
+def variational(
+    module: nn.Module,
+    layers: str | Iterable[str] = "all",
+    param: str = "layer",
+    prior: str = "loguniform",
+    **options,
+) -> nn.Module:
+    """Give the Linear and Conv2d layers of a module random weights, whose means are the weights they have.
+
+    Works in place and returns the module (a new layer if the module is itself a Linear or Conv2d). `layers` is "all",
+    a name as in named_modules(), a prefix, a pattern, or a list of these. The options are those of
+    varnet.param.Parameterization (log_alpha, log_sigma, clip, learn, noise) and varnet.prior.Prior (estimator, nu,
+    scale, learn_scale). The means and biases remain the same nn.Parameter objects; the other learned tensors are new,
+    so make the optimizer afterwards.
+    """
+    param, prior = _checked(param, prior, options)
+    found = {name: m for name, m in module.named_modules(remove_duplicate=False) if _kind(m) is not None}
+    if not found:
+        raise ValueError(f"{type(module).__name__} has no nn.Linear or nn.Conv2d layer to make variational")
+    chosen = {found[name]: name for name in select(layers, list(found))}
+    for layer, name in chosen.items():
+        _refuse_altered(name, layer)
+    made = {layer: _kind(layer).from_deterministic(layer, param, prior) for layer in chosen}
+    if module in made:
+        return made[module]
+    for parent in list(module.modules()):
+        for name, child in list(parent._modules.items()):  # named_children() gives a shared layer only once
+            if child in made:
+                setattr(parent, name, made[child])
+    return module
+
+
+def _checked(param: object, prior: object, options: dict) -> tuple[params.Parameterization, priors.Prior]:
+    param_options, prior_options = split_options(options)
+    param, prior = params.make(param, **param_options), priors.make(prior, **prior_options)
+    prior.check(param)
+    return param, prior
+
+
+def _kind(module: nn.Module) -> type[Variational] | None:
+    """The variational layer for a plain one; a subclass with a forward of its own is another kind of layer."""
+    if isinstance(module, nn.LazyLinear | nn.LazyConv2d):
+        return None  # it has no weights yet
+    return next(
+        (ours for theirs, ours in KINDS.items() if getattr(type(module), "forward", None) is theirs.forward), None
+    )
+
+
+def _refuse_altered(name: str, layer: nn.Module) -> None:
+    """What a new layer could not carry over, and would change without a word."""
+    if "weight" not in layer._parameters:
+        raise ValueError(
+            f"layer {name!r} computes its weight (weight norm, pruning, a parametrization): remove that first"
+        )
+    if layer._forward_hooks or layer._forward_pre_hooks:
+        raise ValueError(
+            f"layer {name!r} has forward hooks, which would be lost: remove them first, or choose `layers`"
+        )

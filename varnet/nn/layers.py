@@ -1,0 +1,244 @@
+"""Linear and Conv2d with random weights (paper eqs. 4, 39-42). What `forward` does is one state per layer:
+
+    sample          local reparameterization, fresh noise for every object; the state of a new layer
+    weights         one draw of the weights, held over batches until `resample()`
+    deterministic   the mean of the weights (mean propagation)
+    zero_mean       as sample, the means set to 0 and the variances kept (Theorem 1)
+    permuted        as sample, the variances of the layer shuffled among its weights
+
+train() and eval() do not change it. `predicting(model, mode)` sets it on a whole model for a `with` block.
+"""
+
+from dataclasses import fields
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from varnet.nn import lrt_fast as local
+from varnet.nn import param as params
+from varnet.nn import priors
+
+
+class State(NamedTuple):
+    sampling: str = "local"  # local | weights | none
+    zero_mean: bool = False
+    permuted: bool = False
+
+
+class Posterior(NamedTuple):
+    """Moments of the weights; log_alpha broadcasts to their shape."""
+
+    mean: Tensor
+    variance: Tensor
+    log_alpha: Tensor
+
+
+class Variational(nn.Module):
+    """A linear map with random weights. Linear and Conv2d say which map and which inputs it takes."""
+
+    def _adopt(self, module: nn.Module, param: object, prior: object, options: dict) -> None:
+        """Take over the weights of a deterministic layer: they become the means."""
+        param_options, prior_options = split_options(options)
+        nn.Module.__init__(self)
+        self.param = params.make(param, **param_options)
+        self.prior = priors.make(prior, **prior_options)
+        self.prior.check(self.param)
+        self.weight_shape = module.weight.shape
+        for name, tensor in (self.param.tensors(module.weight) | self.prior.tensors(module.weight)).items():
+            register = self.register_parameter if isinstance(tensor, nn.Parameter) else self.register_buffer
+            register(name, tensor)
+        self.register_parameter("bias", module.bias)
+        self.register_buffer("held_noise", None, persistent=False)  # of the state `weights`
+        self.register_buffer("permutation", None, persistent=False)  # of the state `permuted`
+        self.state = State()
+        self.train(module.training)
+
+    @classmethod
+    def from_deterministic(cls, module: nn.Module, param="layer", prior="loguniform", **options) -> "Variational":
+        """A variational layer in place of an nn.Linear or nn.Conv2d, whose parameters it takes over."""
+        layer = cls.__new__(cls)
+        layer._adopt(module, param, prior, options)
+        return layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        if self.samples_locally:
+            return self.sample(x)
+        if self.state.sampling == "none" or self.param.deterministic:
+            return self.product(x, self.weight)
+        # A held draw; or Bernoulli and uniform noise, which have no local reparameterization: one draw per batch.
+        x, conv = self.prepare(x)
+        return local.drawn_product(x, self.weight, self.bias, conv)
+
+    @property
+    def samples_locally(self) -> bool:
+        return self.state.sampling == "local" and self.param.noise == "gaussian" and not self.param.deterministic
+
+    def product(self, x: Tensor, weight: Tensor) -> Tensor:
+        """The layer with the given weights."""
+        x, conv = self.prepare(x)
+        return local.product(x, weight, self.bias, conv)
+
+    def sample(self, x: Tensor) -> Tensor:
+        """The layer with weights drawn anew for every object."""
+        x, conv = self.prepare(x)
+        kept = self.param.kept(self)
+        root, scale = self._spread(kept)
+        return local.reparameterize(x, self._mean(kept), root, self.bias, scale, conv)
+
+    def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
+        """Mean (None for 0) and variance of the output: what `sample` draws from."""
+        x, conv = self.prepare(x)
+        kept = self.param.kept(self)
+        root, scale = self._spread(kept)
+        return local.location(x, self._mean(kept), self.bias, conv), local.dispersion(x, root, scale, conv)
+
+    def frozen(self, conv: local.Convolution | None) -> tuple[Tensor | None, local.Spread]:
+        """Mean and spread of the weights as they are now, for many samples without a gradient."""
+        kept = self.param.kept(self)
+        return self._mean(kept), local.spread(*self._spread(kept), conv)
+
+    # `kept` says which weights are below the threshold on log alpha, None for all: found once for a pass.
+
+    def _mean(self, kept: Tensor | None = None) -> Tensor | None:
+        """The mean of the weights in this state; None for 0."""
+        return None if self.param.zero_mean or self.state.zero_mean else _masked(self.param.mean(self), kept)
+
+    def _std(self, kept: Tensor | None = None) -> Tensor:
+        """The standard deviation of the weights in this state, up to its sign."""
+        std = _masked(self.param.std(self), kept)
+        return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
+
+    def _spread(self, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(root, scale) with variance = scale * root^2."""
+        altered = self.permutation is not None or kept is not None
+        root, scale = (self._std(kept), None) if altered else self.param.spread(self)
+        if root.dtype == torch.float16:
+            raise ValueError(
+                f"{self} has float16 weights, which cannot hold variances: keep float32, use torch.autocast"
+            )
+        return root, scale
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights as the state has them: their mean, the held draw, or a new draw."""
+        kept = self.param.kept(self)
+        mean = self._mean(kept)
+        if self.state.sampling == "none" or self.param.deterministic:
+            return torch.zeros_like(self._std(kept)) if mean is None else mean
+        std = self._std(kept)
+        noise = params.unit_noise(self.param.noise, std) if self.held_noise is None else self.held_noise
+        return std * noise if mean is None else torch.addcmul(mean, std, noise)
+
+    def posterior(self) -> Posterior:
+        return Posterior(self.param.mean(self), self.param.variance(self), self.param.log_alpha_of(self))
+
+    def kl(self) -> Tensor:
+        """KL(q || p), summed over the weights."""
+        return self.prior.kl(self.param, self, self.weight_shape)
+
+    def set_state(self, state: State) -> None:
+        self.state = state
+        self.held_noise = self.permutation = None
+        if state.permuted:
+            self.permutation = torch.randperm(self.weight_shape.numel(), device=self.param.std(self).device)
+        if state.sampling == "weights":
+            self.resample()
+
+    def resample(self) -> None:
+        """A new draw for the state `weights`. The noise is held, not the product: gradients flow through it."""
+        if self.state.sampling != "weights":
+            raise ValueError('resample() needs the state "weights": use it inside `with predicting(model, "weights")`')
+        self.held_noise = params.unit_noise(self.param.noise, self.param.std(self).detach())
+
+    def drop_mean(self) -> None:
+        """Become the zero-mean layer of the same variances (Theorem 1)."""
+        sigma = self.param.std(self).detach().clone()
+        for name in ("mu", "log_alpha", "log_sigma2"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self.param = params.ZeroMean()
+        self.sigma = nn.Parameter(sigma)
+
+    def extra_repr(self) -> str:
+        return f"{self.shape_repr()}, bias={self.bias is not None}, param={self.param.name}, prior={self.prior.name}"
+
+
+class Linear(Variational):
+    """nn.Linear with random weights."""
+
+    def __init__(self, in_features, out_features, bias=True, param="layer", prior="loguniform", **options):
+        factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
+        self._adopt(nn.Linear(in_features, out_features, bias, **factory), param, prior, options)
+
+    def _adopt(self, module: nn.Linear, param: object, prior: object, options: dict) -> None:
+        super()._adopt(module, param, prior, options)
+        self.in_features, self.out_features = module.in_features, module.out_features
+
+    def check_input(self, x: Tensor) -> None:
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
+            raise ValueError(f"{self} takes inputs of {self.in_features} features, got shape {tuple(x.shape)}")
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, None]:
+        return x, None
+
+    def shape_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}"
+
+
+class Conv2d(Variational):
+    """nn.Conv2d with random weights. Noise is drawn per position: marginals are exact, the joint is not (eq. 41)."""
+
+    def __init__(
+        self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+        padding_mode="zeros", param="layer", prior="loguniform", **options,
+    ):  # fmt: skip
+        factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
+        module = nn.Conv2d(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, **factory
+        )
+        self._adopt(module, param, prior, options)
+
+    def _adopt(self, module: nn.Conv2d, param: object, prior: object, options: dict) -> None:
+        super()._adopt(module, param, prior, options)
+        self.in_channels, self.out_channels, self.kernel_size = (
+            module.in_channels, module.out_channels, module.kernel_size,
+        )  # fmt: skip
+        self.geometry = local.Convolution(module.stride, module.padding, module.dilation, module.groups)
+        self.padding_mode, self.border = module.padding_mode, module._reversed_padding_repeated_twice
+
+    def check_input(self, x: Tensor) -> None:
+        if x.dim() not in (3, 4) or x.shape[-3] != self.in_channels:
+            raise ValueError(f"{self} takes images of {self.in_channels} channels, got shape {tuple(x.shape)}")
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, local.Convolution]:
+        if self.padding_mode == "zeros":
+            return x, self.geometry
+        return F.pad(x, self.border, mode=self.padding_mode), self.geometry._replace(padding=(0, 0))
+
+    def shape_repr(self) -> str:
+        stride, padding, dilation, groups = self.geometry
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={stride}, "
+            f"padding={padding}, dilation={dilation}, groups={groups}"
+        )
+
+
+def layers_of(model: nn.Module) -> dict[str, Variational]:
+    """The variational layers of a model by name; a shared layer once."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, Variational)}
+
+
+def _masked(values: Tensor, kept: Tensor | None) -> Tensor:
+    return values if kept is None else values * kept
+
+
+def split_options(options: dict) -> tuple[dict, dict]:
+    """Options of the parameterization and of the prior."""
+    known = [{f.name for f in fields(cls)} - {"name"} for cls in (params.Parameterization, priors.Prior)]
+    for key in options:
+        if key not in known[0] | known[1]:
+            raise ValueError(f"there is no option {key!r}; choose from: {', '.join(sorted(known[0] | known[1]))}")
+    return tuple({k: v for k, v in options.items() if k in names} for names in known)

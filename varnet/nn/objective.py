@@ -1,0 +1,34 @@
+"""The objective: the negative ELBO, N * mean cross-entropy + beta * KL (paper eq. 5).
+
+KL is positive everywhere in varnet, and the loss that is minimised is the negative ELBO.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from varnet.nn.layers import layers_of
+
+
+def kl(model: nn.Module) -> Tensor:
+    """KL(q || p), summed over all weights of all variational layers; 0 for a model without any."""
+    terms = [layer.kl() for layer in layers_of(model).values()]
+    return torch.stack(terms).sum() if terms else next(model.parameters(), torch.zeros(())).new_zeros(())
+
+
+def terms(model: nn.Module, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean cross-entropy of a mini-batch, in float32 at least because N times it overflows float16, and the KL."""
+    if len(target) == 0:
+        raise ValueError("the batch is empty: its mean cross-entropy is not defined")
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    return F.cross_entropy(logits, target), kl(model)
+
+
+def negative_elbo(
+    model: nn.Module, logits: Tensor, target: Tensor, data_size: int, beta: float | Tensor = 1.0
+) -> Tensor:
+    """One-sample estimate from a mini-batch of a training set of `data_size` objects."""
+    if not data_size >= 1:
+        raise ValueError(f"data_size={data_size!r} is the number of training objects and must be at least 1")
+    cross_entropy, divergence = terms(model, logits, target)
+    return data_size * cross_entropy + beta * divergence

@@ -1,0 +1,124 @@
+"""Figure 7 from finished runs: deterministic, dropout and variance networks and two deep ensembles under attack.
+
+On MNIST the attacks take about nine minutes on two CPU cores, if nothing else runs there. Stopped, they go on after the
+last line that was told.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from varnet.attack import robustness
+from varnet.attack.gradient import Attack, Pixels
+from varnet.base import device
+from varnet.base.files import write_atomically
+from varnet.evaluation.ensemble import Ensemble
+from varnet.paper.figures import Drawn
+from varnet.report.tables import precision_option
+from varnet.runs.opening import Finished
+from varnet.runs.provenance import commit
+from varnet.train.placing import placed
+
+if TYPE_CHECKING:
+    from varnet.paper.reproduction import Library
+
+MEMBERS = 5  # of a deep ensemble (section 6.3)
+STEP, SAMPLES = 0.5, 10  # section 6.3
+ITERATIONS = {"fig7": 40, "fig7_mnist": 120}  # until most attacks succeed; strokes on black need a larger change
+EOT = 50  # samples of the gradient that looks through the noise
+IMAGES, CANDIDATES = 200, 500  # attacked, of the first ones of the test set
+NETWORKS = {  # label -> experiment; the first is the source of transferred images
+    "fig7": {
+        "deterministic": "fig7_cifar10_deterministic",
+        "dropout": "table2_cifar10_dropout",
+        "variance": "table2_cifar10_variance",
+    },
+    "fig7_mnist": {
+        "deterministic": "fig7_mnist_deterministic",
+        "dropout": "fig7_mnist_dropout",
+        "variance": "fig7_mnist_variance",
+    },
+}
+UNFINISHED = ".part.json"  # file of the lines that are there, until the figure is written
+ENSEMBLES = {"deterministic": "deep ensemble", "variance": "variance ensemble"}
+
+
+def once(target: str) -> tuple[str, ...]:
+    """Experiments that are in no ensemble."""
+    return tuple(experiment for label, experiment in NETWORKS[target].items() if label not in ENSEMBLES)
+
+
+def draw(target: str, library: "Library", attack: Attack | None = None, images: int = IMAGES, eot: int = EOT) -> Drawn:
+    """Every run of a network that is there is attacked; an ensemble has all of them, and says how many.
+
+    A sample of the variance ensemble is one of each member: ten of them are ten of each network. The deep ensemble has
+    the sources of the transferred images as its members, the variance ensemble networks that began as they did.
+    """
+    attack = attack or Attack(iterations=ITERATIONS[target], step=STEP, samples=SAMPLES)
+    seeds = max(library.seeds, MEMBERS)
+    runs = {label: library.opened(experiment, seeds) for label, experiment in NETWORKS[target].items()}
+    first = next(iter(runs.values()))[0]
+    data, where = first.data, device.find(library.option("device", "auto"))
+    x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
+    own = {label: [one.cfg.seed for one in several] for label, several in runs.items()}
+    trained = {label: [one.metrics for one in several] for label, several in runs.items()}
+    kept = Kept(library.out and library.out / f"{target}{UNFINISHED}", [vars(attack), images, eot, trained])
+    lines = robustness.experiment(
+        networks(runs, where), x, y, data.classes, attack, images, eot, next(iter(runs)), kept.add, own, kept.lines
+    )
+    precision = first.cfg.precision
+    option = precision_option(precision)
+    rows = robustness.results(
+        lines, robustness.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
+        precision=precision, command=f"python scripts/reproduce.py {target} scale={library.scale}{option}",
+        commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
+        attack_commit=str(commit())[:10],
+    )  # fmt: skip
+    title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
+    return robustness.figure(lines, title), {"attack": vars(attack), "lines": lines, "rows": rows}
+
+
+class Kept:
+    """The lines of attacks that take long: in a file, so that one that was stopped goes on.
+
+    Those of another attack, of other runs or of changed code do not count.
+    """
+
+    def __init__(self, file: Path | None, of: object):
+        current = commit()
+        self.file = None if str(current).endswith("-dirty") else file  # who knows what was changed
+        self.of = json.dumps([current, of], default=str)
+        self.lines = self._read()
+
+    def _read(self) -> list[dict]:
+        try:
+            found = json.loads(self.file.read_text()) if self.file else {}
+            return found["lines"] if found["of"] == self.of else []
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def add(self, line: dict) -> None:
+        tell(line)
+        self.lines.append(line)
+        if self.file:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.file, json.dumps({"of": self.of, "lines": self.lines}).encode())
+
+
+def tell(line: dict) -> None:
+    """The attacks take long."""
+    print(f"{line['network']}, {line['attack']}: {line['rate'][-1]:.1f} % successful", flush=True)
+
+
+def networks(runs: dict[str, list[Finished]], where: torch.device) -> robustness.Networks:
+    """The runs by label, then the ensembles; all take raw pixels."""
+    found = {label: [of_pixels(one, where) for one in several] for label, several in runs.items()}
+    ensembles = {f"{name} of {len(found[label])}": Ensemble(found[label]) for label, name in ENSEMBLES.items()}
+    return {**found, **ensembles}
+
+
+def of_pixels(trained: Finished, where: torch.device) -> Pixels:
+    """The network for raw pixels, in the memory format in which it was trained."""
+    return placed(Pixels(trained.model, trained.data.mean, trained.data.std), trained.cfg, where)

@@ -1,0 +1,194 @@
+"""Run folders -> groups of runs that differ in their seed alone -> mean and standard deviation, as tables.
+
+Only what a run has written is read: .hydra/config.yaml, metrics.json, history.jsonl. Runs without metrics.json are
+listed and never averaged.
+
+    runs = read(["outputs"])
+    for one in group(runs):
+        print(one.label, one.mean("acc_k"), one.std("acc_k"), len(one.runs))
+"""
+
+import csv
+import io
+import json
+import math
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from omegaconf import OmegaConf
+
+from varnet.base.checks import shown
+from varnet.base.nested import flat
+from varnet.errors import ConfigError
+from varnet.runs.folder import CONFIG, finished
+from varnet.runs.identity import identity, plain
+from varnet.train.logger import HISTORY
+
+METRICS = ("acc_1", "acc_det", "acc_k", "acc_zero_mean_k", "elbo", "data_term", "kl")
+Table = list[list[str]]  # the header first
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+    config: dict  # as saved, resolved; empty if it cannot be read
+    metrics: dict | None  # None: it is not finished
+    history: list[dict]
+
+    @property
+    def progress(self) -> str:
+        if not self.config:
+            return f"{CONFIG} cannot be read"
+        return f"{self.history[-1]['epoch'] if self.history else 0} of {self.config['schedule']['epochs']} epochs"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Finished runs that differ in nothing but their seed."""
+
+    label: dict[str, object]  # what distinguishes it from the other groups: {"param": "layer"}
+    runs: list[Run]
+
+    def values(self, metric: str) -> list[float]:
+        found = [run.metrics.get(metric) for run in self.runs]
+        return [] if None in found else found
+
+    def mean(self, metric: str) -> float | None:
+        """None where the metric has no meaning."""
+        values = self.values(metric)
+        return statistics.fmean(values) if values else None
+
+    def std(self, metric: str) -> float | None:
+        """Of the sample (n - 1); None for one run."""
+        values = self.values(metric)
+        return statistics.stdev(values) if len(values) > 1 else None
+
+    def curve(self, metric: str) -> tuple[list[int], list[list[float]]]:
+        """Epochs at which every run has the metric, and its values there, run by run."""
+        rows = [{r["epoch"]: r[metric] for r in run.history if r.get(metric) is not None} for run in self.runs]
+        epochs = sorted(set.intersection(*(set(row) for row in rows)))
+        return epochs, [[row[epoch] for epoch in epochs] for row in rows]
+
+    @property
+    def title(self) -> str:
+        return ", ".join(f"{key}={shown(value)}" for key, value in self.label.items())
+
+
+# ---- reading
+
+
+def read(folders: Iterable[str | Path]) -> list[Run]:
+    """The runs in some folders, at any depth, each once, in the order of their names."""
+    found: dict[Path, Run] = {}
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            raise ConfigError(f"{folder} is not a folder: name folders of runs, or what holds them, e.g. outputs")
+        inside = {path.parent.parent for path in folder.rglob(CONFIG)}
+        if not inside:
+            raise ConfigError(f"{folder} holds no run: name folders of runs, or what holds them, e.g. outputs")
+        found |= {path.resolve(): read_run(path) for path in sorted(inside)}
+    return list(found.values())
+
+
+def read_run(folder: Path) -> Run:
+    try:
+        config = plain(OmegaConf.load(folder / CONFIG))
+        setting(config), config["schedule"]["epochs"]
+    except Exception:  # damaged, or of something else
+        return Run(folder, {}, None, [])
+    return Run(folder, config, finished(folder), list(_lines(folder / HISTORY)))
+
+
+def setting(config: dict) -> dict:
+    """Key -> value of all that makes a run what it is, but its seed; lists as text, so that they can be compared."""
+    values = flat(identity(OmegaConf.create(config)))
+    return {key: json.dumps(v) if isinstance(v, list) else v for key, v in values.items() if key != "seed"}
+
+
+def _lines(path: Path) -> Iterator[dict]:
+    """Of a history whose last line may be cut off."""
+    try:
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+    except (OSError, ValueError):
+        return
+
+
+# ---- grouping
+
+
+def group(runs: Iterable[Run]) -> list[Group]:
+    """The finished runs by everything but their seed, in the order in which they come."""
+    done = [run for run in runs if run.metrics is not None]
+    settings = [setting(run.config) for run in done]
+    keys = distinguishing(settings)
+    groups: dict[tuple, Group] = {}
+    for run, values in zip(done, settings, strict=True):
+        label = {key.removesuffix(".name"): values.get(key) for key in keys}
+        groups.setdefault(tuple(label.values()), Group(label, [])).runs.append(run)
+    return list(groups.values())
+
+
+def distinguishing(settings: list[dict]) -> list[str]:
+    """Few keys, names of choices first, that tell apart all settings that differ: options that come with a choice need
+    no column of their own."""
+    keys = {key for values in settings for key in values}
+    chosen: list[str] = []
+    for key in sorted(keys, key=lambda key: (not key.endswith(".name"), key)):
+        if _distinct(settings, [*chosen, key]) > _distinct(settings, chosen):
+            chosen.append(key)
+    return chosen
+
+
+def _distinct(settings: list[dict], keys: list[str]) -> int:
+    return len({tuple(values.get(key) for key in keys) for values in settings})
+
+
+# ---- tables
+
+
+def table(groups: list[Group], metrics: Iterable[str] = METRICS) -> Table:
+    """mean +- std of every metric that some group has."""
+    metrics = [m for m in metrics if any(one.mean(m) is not None for one in groups)]
+    labels = list(groups[0].label) if groups else []
+    rows = [[*map(shown, g.label.values()), str(len(g.runs)), *(cell(g, m) for m in metrics)] for g in groups]
+    return [[*labels, "n", *metrics], *rows]
+
+
+def cell(group: Group, metric: str) -> str:
+    mean, std = group.mean(metric), group.std(metric)
+    if mean is None:
+        return "-"
+    digits = 2 if metric.startswith("acc") else decimals(mean if std is None else std or mean)
+    return f"{mean:.{digits}f} +- " + ("-" if std is None else f"{std:.{digits}f}")
+
+
+def decimals(spread: float) -> int:
+    """So many that a spread of this size shows two digits."""
+    return min(6, max(0, 1 - math.floor(math.log10(abs(spread))))) if spread and math.isfinite(spread) else 2
+
+
+def markdown(rows: Table) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
+
+
+def as_csv(groups: list[Group]) -> str:
+    """Every number of metrics.json in full precision; std is empty for one run."""
+    numbers = [(key, v) for one in groups for run in one.runs for key, v in run.metrics.items() if key != "seed"]
+    names = dict.fromkeys(key for key, value in numbers if isinstance(value, int | float))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    labels = list(groups[0].label) if groups else []
+    writer.writerow([*labels, "n", *(f"{name}_{what}" for name in names for what in ("mean", "std"))])
+    for one in groups:
+        values = (value for name in names for value in (one.mean(name), one.std(name)))
+        writer.writerow([*map(shown, one.label.values()), len(one.runs), *values])
+    return out.getvalue()
+
+
+def incomplete(runs: Iterable[Run]) -> list[str]:
+    """A line for every run that is not finished."""
+    return [f"{run.folder}: {run.progress}" for run in runs if run.metrics is None]

@@ -1,0 +1,92 @@
+"""The folder of a run: where it is, what says that it is finished, who may write into it, what it was asked to do."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from omegaconf import DictConfig, OmegaConf
+
+from varnet.base.files import write_atomically
+from varnet.errors import ConfigError
+from varnet.runs.identity import digest
+
+CONFIG, METRICS = ".hydra/config.yaml", "metrics.json"
+TRAIN, RL = "train.py", "scripts/rl.py"  # whose runs there are
+TRAINED = frozenset({"acc_k"})  # what metrics.json of a finished run of train.py has
+TARGETS = ("model.target", "dataset.target")  # keys whose values are code to import
+
+
+def folder_of(cfg: DictConfig) -> Path:
+    return Path(cfg.out_dir) / str(cfg.name) / f"seed{cfg.seed}-{digest(cfg)}"
+
+
+def finished(folder: Path, needed: frozenset[str] = TRAINED) -> dict | None:
+    """The metrics of a finished run; a file that cannot be read is made anew from the checkpoint."""
+    try:
+        metrics = json.loads((folder / METRICS).read_text())
+    except (OSError, ValueError):
+        return None
+    return metrics if isinstance(metrics, dict) and needed <= metrics.keys() else None
+
+
+@contextlib.contextmanager
+def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
+    """The folder of a run, with its configuration in it, for this process alone."""
+    with contextlib.ExitStack() as stack:
+        try:
+            (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_locked(folder))
+            if not (folder / CONFIG).exists():
+                write_atomically(folder / CONFIG, OmegaConf.to_yaml(cfg, resolve=True))
+        except OSError as error:
+            raise ConfigError(
+                f"cannot be used ({error.strerror}): use another folder", "out_dir", cfg.out_dir
+            ) from error
+        yield folder
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with open(folder / ".lock", "a") as file:
+        with contextlib.suppress(ImportError):  # no locks on Windows
+            import fcntl
+
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(f"{folder} is being written by another process: wait for it, or stop it") from error
+        yield
+
+
+def saved_config(
+    folder: Path, key: str | None = "resume", script: str = TRAIN, targets: dict[str, str] | None = None
+) -> DictConfig:
+    """The configuration of an earlier run of a script.
+
+    key      what the user gave the folder with, for messages
+    targets  the import paths that the user names too: a folder alone, which may be a stranger's, names no code
+    """
+
+    def wrong(text: str) -> ConfigError:
+        return ConfigError(text, key, folder) if key else ConfigError(f"{folder} {text}")
+
+    if not folder.is_dir():
+        raise wrong("is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd")
+    if not (folder / CONFIG).exists():
+        raise wrong(f"holds no run ({CONFIG} is missing): name the folder of a run")
+    try:
+        cfg = OmegaConf.load(folder / CONFIG)
+        assert isinstance(cfg, DictConfig) and "schedule" in cfg
+    except Exception as error:
+        raise wrong(f"has a {CONFIG} that cannot be read: restore it or start the run anew") from error
+    if (made_by := RL if "policy" in cfg else TRAIN) != script:
+        raise wrong(f"is a run of {made_by}: name the folder of a run of {script}")
+    for name in TARGETS:
+        stored = OmegaConf.select(cfg, name)
+        if stored is not None and (targets or {}).get(name) != stored:
+            raise wrong(
+                f"takes code from {name}={stored}, and no folder alone may name code to import: "
+                f"if you trust it, give {name}={stored} again"
+            )
+    return cfg

@@ -1,0 +1,52 @@
+"""A finished run, opened to be looked at."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from omegaconf import DictConfig
+from torch import nn
+
+from varnet.base.invocation import command
+from varnet.data import Dataset
+from varnet.errors import CheckpointError, ConfigError
+from varnet.runs.build import build_model, load_data
+from varnet.runs.folder import finished, saved_config
+from varnet.runs.schema import check
+from varnet.train import checkpoint
+
+
+class Finished(NamedTuple):
+    """A run that has ended, to look at."""
+
+    folder: Path
+    cfg: DictConfig
+    metrics: dict
+    data: Dataset
+    model: nn.Module
+    members: tuple[str, ...] = ()  # of an ensemble: where they are
+
+
+def open_finished(folder: Path, data_dir: str | None = None, targets: dict[str, str] | None = None) -> Finished:
+    """Nothing is written. A run that has not ended, or that this version cannot rebuild, is refused.
+
+    targets: the import paths that the run was made with, model.target and dataset.target, if it was.
+    """
+    cfg = saved_config(folder, None, targets=targets)
+    if (metrics := finished(folder)) is None:
+        raise ConfigError(f"{folder} has not ended: finish it with {command('train')} resume={folder}")
+    stranger = f"{folder} was made by another version of varnet (commit {metrics.get('commit')}): use that version"
+    try:
+        check(cfg)
+    except ConfigError as error:
+        raise ConfigError(f"{stranger}; {error}") from error
+    if data_dir is not None:
+        cfg.data_dir = data_dir
+    data = load_data(cfg)
+    model = build_model(cfg, data)
+    try:
+        model.load_state_dict(checkpoint.load(folder)["model"])
+    except RuntimeError as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise ConfigError(f"{stranger}; its checkpoint does not fit the model of its configuration") from error
+    return Finished(folder, cfg, metrics, data, model)

@@ -1,0 +1,118 @@
+"""The configuration of a run of train.py: which keys there are and what their values have to be.
+
+It is checked before anything is written.
+"""
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from varnet.base.checks import (
+    FOLDER,
+    FOLDER_INSIDE,
+    SEED,
+    SWITCH,
+    THREADS,
+    Check,
+    list_of,
+    number,
+    one_of,
+    or_null,
+    whole,
+)
+from varnet.base.invocation import command
+from varnet.errors import ConfigError
+from varnet.train.schedule import DECAYS
+
+GROUPS = {  # group -> its keys
+    "dataset": (
+        "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", "size", "channels",
+    ),
+    "model": ("name", "width", "sizes", "activation", "bias", "batch_norm", "affine", "dropout"),
+    "param": ("name", "layers", "log_alpha", "log_sigma", "clip", "learn", "noise", "threshold", "l2"),
+    "prior": ("name", "estimator", "nu", "gradient", "scale", "learn_scale"),
+    "schedule": (
+        "epochs", "batch_size", "lr", "decay", "warmup", "beta", "beta_from", "beta_until", "log_alpha",
+    ),
+    "schedule.log_alpha": ("lr_mult", "beta2"),
+    "eval": ("every", "samples", "elbo_samples", "max_batch"),
+}  # fmt: skip
+KEYS = (
+    "name", "scale", "seed", "out_dir", "data_dir", "resume", "init_from", "device", "threads", "precision",
+    "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes", "snapshots",
+)  # fmt: skip
+
+CHECKS = {
+    "seed": SEED,
+    "name": FOLDER_INSIDE,
+    "out_dir": FOLDER,
+    "scale": or_null(one_of("small")),
+    "threads": THREADS,
+    "precision": one_of("fp32", "bf16", "fp16"),
+    "channels_last": one_of("auto", True, False),
+    "compile": SWITCH,
+    "deterministic": SWITCH,
+    "checkpoint_every": whole(1),
+    "checkpoint_minutes": or_null(number(0, above=True)),
+    "snapshots": or_null(list_of(whole(1), "a list of epochs, e.g. [10,20]")),
+    "eval.every": whole(1),
+    "eval.samples": whole(1),
+    "eval.elbo_samples": whole(1),
+    "eval.max_batch": whole(1),
+    "schedule.epochs": whole(1),
+    "schedule.batch_size": or_null(whole(1)),
+    "schedule.lr": number(0, above=True),
+    "schedule.decay": one_of(*DECAYS),
+    "schedule.warmup": number(0),
+    "schedule.beta": number(0),
+    "schedule.beta_from": number(0),
+    "schedule.beta_until": number(0),
+    "schedule.log_alpha.lr_mult": number(0, above=True),
+    "schedule.log_alpha.beta2": number(0, 1, below=True),
+    "param.l2": number(0),
+    "dataset.augment": SWITCH,
+    "model.width": number(0, above=True),
+    "model.bias": or_null(SWITCH),
+    "model.affine": or_null(SWITCH),
+    "model.dropout": or_null(SWITCH),
+}
+
+
+def check_values(
+    cfg: DictConfig, groups: dict[str, tuple[str, ...]], keys: tuple[str, ...], checks: dict[str, Check], command: str
+) -> None:
+    """Groups that are groups, keys that are known in them and beside them, values that fit."""
+    for group, known in groups.items():
+        found = OmegaConf.select(cfg, group)
+        if not isinstance(found, DictConfig):
+            raise ConfigError(f"is invalid: {command} --help lists the choices", group, found)
+        for key in found:
+            if key not in known:
+                raise ConfigError(f"is not known: choose from {', '.join(known)}", f"{group}.{key}", found[key])
+    for key in cfg:
+        if key not in keys and key not in groups:
+            raise ConfigError(f"is not known: {command} --help lists the keys", key, cfg[key])
+    check_each(cfg, checks)
+
+
+def check_each(cfg: DictConfig, checks: dict[str, Check]) -> None:
+    for key, check in checks.items():
+        try:
+            value = OmegaConf.select(cfg, key)
+        except OmegaConfBaseException as error:  # ${...} that leads nowhere
+            reason = str(error).splitlines()[0]
+            raise ConfigError(f"has no value ({reason}): give one, {check.wanted}", key) from error
+        check(key, value)
+
+
+def check(cfg: DictConfig) -> None:
+    """Values of the right kind and range; what depends on data and model is checked when they are made."""
+    check_values(cfg, GROUPS, KEYS, CHECKS, command("train"))
+    schedule = cfg.schedule
+    if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
+        last = f"schedule.epochs={schedule.epochs}"
+        raise ConfigError(f"is invalid: epoch {late[0]} comes after the last one, {last}", "snapshots", cfg.snapshots)
+    if schedule.beta_until < schedule.beta_from:
+        raise ConfigError(
+            f"comes before schedule.beta_from={schedule.beta_from}: use a later epoch",
+            "schedule.beta_until", schedule.beta_until,
+        )  # fmt: skip

@@ -1,0 +1,78 @@
+"""Checkpoints that survive: written whole or not at all, the previous one kept, never unpickled."""
+
+import io
+import logging
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import torch
+
+from varnet.base.files import write_atomically
+from varnet.errors import CheckpointError
+
+log = logging.getLogger(__name__)
+NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.pt.new"
+
+
+def save(folder: Path, state: dict) -> None:
+    """The last checkpoint becomes the previous one once the new one is safely on disk beside it."""
+    write_atomically(folder / FRESH, _as_bytes(state))
+    if (folder / NAME).exists():
+        os.replace(folder / NAME, folder / PREVIOUS)
+    os.replace(folder / FRESH, folder / NAME)
+
+
+def save_snapshot(folder: Path, epoch: int, weights: dict, config: dict) -> None:
+    """The weights alone, to keep: for snapshot ensembles."""
+    state = {"model": weights, "config": config, "epoch": epoch}
+    write_atomically(folder / f"snapshot_{epoch}.pt", _as_bytes(state))
+
+
+def _as_bytes(state: dict) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def exists(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (FRESH, NAME, PREVIOUS))
+
+
+def load(folder: Path, put_aside: bool = False) -> dict:
+    """The newest checkpoint of a folder that can be read. The run that owns the folder puts damaged ones aside, so that
+    they replace no good one when it saves; where none is good all stay, so that it is not begun anew unasked."""
+    damaged: dict[Path, CheckpointError] = {}
+    for path in (folder / FRESH, folder / NAME, folder / PREVIOUS):
+        if not path.exists():
+            continue
+        try:
+            state = read(path)
+        except CheckpointError as error:
+            damaged[path] = error
+            continue
+        for bad, error in damaged.items():
+            log.warning("%s; the one before it is used", error)
+            if put_aside:
+                os.replace(bad, bad.with_name(bad.name + ".damaged"))
+        return state
+    found = "; ".join(map(str, damaged.values())) or f"{folder} has no {NAME}"
+    raise CheckpointError(f"{found}: start the run anew in another folder, with out_dir=FOLDER")
+
+
+def read(path: Path) -> dict:
+    """One checkpoint file, its checksums tested."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if (damaged := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        whole = isinstance(state, dict) and isinstance(state.get("model"), dict) and "config" in state
+        if not whole:
+            raise ValueError("it is not a checkpoint of varnet")
+        return state
+    except pickle.UnpicklingError as error:  # torch's own words tell how to read it all the same
+        raise CheckpointError(f"{path} cannot be read (it holds more than numbers, which might do harm)") from error
+    except Exception as error:  # torch.load raises nearly anything for a damaged file
+        raise CheckpointError(f"{path} cannot be read ({' '.join(str(error).split())[:200]})") from error

@@ -1,0 +1,170 @@
+"""What a run writes while it goes on: history.jsonl, TensorBoard events, a progress bar on a terminal."""
+
+import io
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from varnet.base.files import write_atomically
+from varnet.base.nested import flat
+from varnet.evaluation.sparsity import compression, has_threshold, sparsity
+from varnet.nn.layers import layers_of
+
+HISTORY = "history.jsonl"  # one line for every epoch
+ACCURACIES = ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k")
+SHOWN = (  # columns of the HPARAMS tab: what is mostly swept
+    "seed", "dataset.name", "model.name", "model.width", "param.name", "prior.name",
+    "schedule.epochs", "schedule.lr", "schedule.beta", "schedule.log_alpha.lr_mult", "schedule.log_alpha.beta2",
+)  # fmt: skip
+
+
+def weights_summary(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
+    """KL and log alpha (mean, min, max) of every variational layer, for the history; log alphas for the histograms."""
+    kl, summary, values = {}, {}, {}
+    with torch.no_grad():
+        for name, layer in layers_of(model).items():
+            kl[name] = float(layer.kl())  # prior=student, estimator=mc: one sample
+            log_alpha = layer.param.log_alpha_of(layer).float().flatten().cpu()
+            if torch.isfinite(log_alpha).all():  # infinite for zero_mean
+                values[name] = log_alpha
+                summary[name] = {
+                    "mean": float(log_alpha.mean()), "min": float(log_alpha.min()), "max": float(log_alpha.max()),
+                }  # fmt: skip
+    row = {"kl_by_layer": kl, "log_alpha": summary}
+    if has_threshold(layers_of(model).values()):
+        row |= {"sparsity": sparsity(model), "compression": compression(model)}
+    return row, values
+
+
+class Logger:
+    """One line of history per epoch and the same numbers in TensorBoard, under the same names."""
+
+    def __init__(self, folder: Path, epochs: int = 0, step: int = 0):
+        """epochs and step of the checkpoint from which the run goes on."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.folder = folder
+        self.history = self._kept(epochs)
+        again = any(folder.glob("events.out.tfevents.*"))  # what was logged after the checkpoint is logged anew
+        self.writer = SummaryWriter(str(folder), purge_step=step + 1 if again else None)
+        self.writer.add_custom_scalars(
+            {
+                "phase transition": {
+                    "test accuracy, %": ["Multiline", [f"test/{name}$" for name in ACCURACIES]],
+                    "log alpha": ["Multiline", ["log_alpha/.*"]],
+                    "data term": ["Multiline", ["train/data_term$"]],
+                    "KL": ["Multiline", ["train/kl$"]],
+                }
+            }
+        )
+
+    def _kept(self, epochs: int) -> list[dict]:
+        """The epochs that the checkpoint knows; later ones are run again."""
+        path = self.folder / HISTORY
+        text = path.read_text().splitlines()[:epochs] if path.exists() else []
+        write_atomically(path, "".join(line + "\n" for line in text).encode())
+        return [json.loads(line) for line in text]
+
+    def epoch(self, row: dict, log_alphas: dict[str, Tensor], step: int) -> None:
+        self.history.append(row)
+        with open(self.folder / HISTORY, "a") as file:
+            file.write(json.dumps(row) + "\n")
+        for tag, value in scalars(row).items():
+            self.writer.add_scalar(tag, value, step)
+        for name, values in log_alphas.items():
+            if len(values) > 1:
+                self.writer.add_histogram(f"log_alpha_histogram/{name}", values, step)
+
+    def sync(self) -> None:
+        """Onto the disk, before a checkpoint counts on it; a wait for the disk at every short epoch would be slow."""
+        with open(self.folder / HISTORY, "a") as file:
+            os.fsync(file.fileno())
+
+    def figure(self, png: bytes, step: int) -> None:
+        from PIL import Image
+
+        write_atomically(self.folder / "phase_transition.png", png)
+        pixels = np.array(Image.open(io.BytesIO(png)).convert("RGB"))
+        self.writer.add_image("phase_transition", pixels, step, dataformats="HWC")
+
+    def hyperparameters(self, config: dict, metrics: dict) -> None:
+        """The HPARAMS tab, in this run's own events."""
+        from torch.utils.tensorboard.summary import hparams
+
+        chosen = {k: v for k, v in flat(config).items() if k in SHOWN and v is not None}
+        values = {k: v if isinstance(v, int | float | bool) else str(v) for k, v in chosen.items()}
+        results = {f"final/{k}": v for k, v in metrics.items() if isinstance(v, int | float) and math.isfinite(v)}
+        for summary in hparams(values, results):
+            self.writer.file_writer.add_summary(summary)
+        for tag, value in results.items():
+            self.writer.add_scalar(tag, value, 0)
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def scalars(row: dict) -> dict[str, float]:
+    """TensorBoard tags of a line of history."""
+    tags = {}
+    for key, value in row.items():
+        if key == "kl_by_layer":
+            tags |= {f"kl/{name}": v for name, v in value.items()}
+        elif key == "sparsity":
+            tags |= {f"sparsity/{name}": v for name, v in value.items()}
+        elif key == "log_alpha":
+            tags |= {f"log_alpha/{name}": v["mean"] for name, v in value.items()}
+            tags |= {f"log_alpha_{end}/{name}": v[end] for name, v in value.items() for end in ("min", "max")}
+        elif value is not None and key not in ("epoch", "step"):
+            group = {"acc": "test", "nll": "test", "lr": "schedule", "beta": "schedule", "seconds": "speed"}
+            tags[f"{group.get(key.split('_')[0], 'speed' if 'per_second' in key else 'train')}/{key}"] = value
+    return tags
+
+
+class Progress:
+    """A bar with the time that is left on a terminal; one line per evaluation elsewhere."""
+
+    def __init__(self, total: int, done: int):
+        self.bar = None
+        if sys.stdout.isatty():
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+            self.bar = Progress(*columns, TextColumn("{task.fields[note]}"))
+            self.task = self.bar.add_task("epochs", total=total, completed=done, note="")
+
+    def __enter__(self) -> "Progress":
+        if self.bar:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self.bar:
+            self.bar.stop()
+
+    def update(self, row: dict, total: int) -> None:
+        note = note_of(row)
+        if self.bar:
+            fields = {"note": note} if row.get("acc_det") is not None else {}
+            self.bar.update(self.task, completed=row["epoch"], **fields)
+        elif row.get("acc_det") is not None:
+            print(f"epoch {row['epoch']}/{total}  {note}", flush=True)
+
+
+def note_of(row: dict) -> str:
+    """The numbers one watches: accuracies, ELBO, log alphas."""
+    if row.get("acc_det") is None:
+        return ""
+    zero_mean = "" if row["acc_zero_mean_k"] is None else f", zero-mean {row['acc_zero_mean_k']:.1f}"
+    alphas = " ".join(f"{name} {a['mean']:.1f}" for name, a in list(row["log_alpha"].items())[:4])
+    parts = (
+        f"acc det {row['acc_det']:.1f}, 1 {row['acc_1']:.1f}, K {row['acc_k']:.1f}{zero_mean}  ELBO {row['elbo']:.4g}"
+    )
+    if "compression" in row:
+        return f"{parts}  compression {row['compression']:.1f}"
+    return f"{parts}  log alpha {alphas}" if alphas else parts
