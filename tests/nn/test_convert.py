@@ -9,6 +9,7 @@ import torchvision
 from torch import nn
 from torch.nn.utils.prune import l1_unstructured
 
+from tests.nn.refused import assert_refused
 from tests.statistics_helper import assert_mean, assert_variance
 from varnet import collapse, kl, predicting, variational
 from varnet.nn.layers import Conv2d, Linear, layers_of
@@ -90,15 +91,12 @@ def test_what_cannot_be_carried_over_is_left_or_refused():
     assert type(model[0]) is Scaled and isinstance(model[1], Linear)
     hooked = nn.Sequential(nn.Linear(2, 2))
     hooked[0].register_forward_hook(lambda *_: None)
-    with pytest.raises(ValueError, match="layer '0' has forward hooks"):
-        variational(hooked)
+    assert_refused(lambda: variational(hooked), None, "'0'", "forward hooks", "remove them")
     normed = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Linear(2, 2)))
-    with pytest.raises(ValueError, match="layer '0' computes its weight"):
-        variational(normed)
+    assert_refused(lambda: variational(normed), None, "'0'", "computes its weight", "remove that")
     pruned = nn.Sequential(nn.Linear(4, 4))
     l1_unstructured(pruned[0], "weight", 0.5)
-    with pytest.raises(ValueError, match=r"layer '0' (computes its weight|has forward hooks)"):
-        variational(pruned)
+    assert_refused(lambda: variational(pruned), None, "'0'", "remove")
 
 
 def test_device_dtype_mode_and_frozen_weights_are_kept():
@@ -123,21 +121,20 @@ def test_converting_twice_leaves_variational_layers_alone():
 
 
 @pytest.mark.parametrize(
-    "call, message",
+    "call, key, words",
     [
-        (lambda: variational(nn.Sequential(nn.Linear(2, 2)), "conv9"), "there is no layer 'conv9'; choose from: 0"),
-        (lambda: variational(nn.ReLU()), "ReLU has no nn.Linear or nn.Conv2d layer to make variational"),
-        (lambda: variational(nn.Sequential(nn.Linear(2, 2)), [3]), "is not a list of names of layers"),
-        (lambda: variational(nn.Linear(2, 2), prior="flat"), "prior='flat' is not known"),
-        (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param='layr' is not known"),
-        (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), "log_alpha: give options with a name"),
-        (lambda: variational(nn.Linear(2, 2), layers=None), "layers=None is not a list of names of layers"),
-        (lambda: collapse(nn.Linear(2, 2), threshold="high"), "threshold='high' is not a number"),
+        (lambda: variational(nn.Sequential(nn.Linear(2, 2)), "conv9"), "layers", ["conv9", "choose from: 0"]),
+        (lambda: variational(nn.ReLU()), None, ["ReLU", "no nn.Linear or nn.Conv2d"]),
+        (lambda: variational(nn.Sequential(nn.Linear(2, 2)), [3]), "layers", ["[3]", "use all, none, a name"]),
+        (lambda: variational(nn.Linear(2, 2), prior="flat"), "prior", ["=flat", "loguniform, student, ard"]),
+        (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param", ["=layr", "zero_mean, layer, neuron"]),
+        (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), None, ["log_alpha", "with a name"]),
+        (lambda: variational(nn.Linear(2, 2), layers=None), "layers", ["=null", "use all, none, a name"]),
+        (lambda: collapse(nn.Linear(2, 2), threshold="high"), None, ["threshold='high'", "not a number"]),
     ],
 )
-def test_one_clear_error(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+def test_one_clear_error(call, key, words):
+    assert_refused(call, key, *words)
 
 
 def test_an_error_leaves_the_module_as_it_was():
