@@ -11,6 +11,7 @@ from tests.statistics_helper import assert_mean
 from varnet.attack import gradient as attacks
 from varnet.attack.gradient import Attack, Pixels, random_targets, succeeded
 from varnet.data import Loader
+from varnet.errors import ConfigError
 from varnet.evaluation.metrics import average_probs
 from varnet.evaluation.predictions import isolated
 from varnet.nn import networks as models
@@ -199,29 +200,30 @@ def test_random_targets():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "key", "remedy"),
     [
-        ({"method": "cw"}, "method='cw' is not known; choose one of: fast_sign, pgd_linf, pgd_l2"),
-        ({"method": "pgd_linf", "epsilon": -1}, "epsilon=-1 does not do: use a number from 0"),
-        ({"method": "pgd_linf"}, "epsilon=None does not do for method=pgd_linf"),
-        ({"epsilon": 8}, "method=fast_sign has no bound"),
-        ({"step": 0}, "step=0 does not do"),
-        ({"step": 1e20}, "step=1e+20 does not do"),
-        ({"method": "pgd_l2", "epsilon": 1e20}, "epsilon=1e+20 does not do"),
-        ({"step": float("nan")}, "step=nan does not do: use a finite number"),
-        ({"iterations": -1}, "iterations=-1 does not do"),
-        ({"samples": 0}, "samples=0 does not do"),
-        ({"judged": 11}, "judged=11 does not do: use a whole number from 1 to samples=10"),
-        ({"judged": True}, "judged=True does not do"),
-        ({"judged": 2.0}, "judged=2.0 does not do"),
-        ({"seed": 2**70}, "does not do: use a whole number from 0"),
-        ({"targeted": "no"}, "targeted='no' does not do: use True or False"),
+        ({"method": "cw"}, "method", "use one of fast_sign, pgd_linf, pgd_l2"),
+        ({"method": "pgd_linf", "epsilon": -1}, "epsilon", "a finite number from 0"),
+        ({"method": "pgd_linf"}, "epsilon", "give the bound"),
+        ({"epsilon": 8}, "method", "leave out epsilon and random_start, or use pgd_linf"),
+        ({"random_start": True}, "method", "leave out epsilon and random_start, or use pgd_linf"),
+        ({"step": 0}, "step", "a finite number above 0"),
+        ({"step": 1e20}, "step", "up to 1e+06"),
+        ({"method": "pgd_l2", "epsilon": 1e20}, "epsilon", "up to 1e+06"),
+        ({"step": float("nan")}, "step", "a finite number"),
+        ({"iterations": -1}, "iterations", "a whole number from 0"),
+        ({"samples": 0}, "samples", "a whole number from 1"),
+        ({"judged": 11}, "judged", "a whole number from 1 to samples=10"),
+        ({"judged": True}, "judged", "a whole number"),
+        ({"judged": 2.0}, "judged", "a whole number"),
+        ({"seed": 2**70}, "seed", "a whole number from 0"),
+        ({"targeted": "no"}, "targeted", "true, false"),
     ],
 )
-def test_wrong_options(options, words):
-    with pytest.raises(ValueError) as caught:
+def test_wrong_options(options, key, remedy):
+    with pytest.raises(ConfigError) as caught:
         Attack(**options)
-    assert words in str(caught.value)
+    assert caught.value.key == key and remedy in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -247,8 +249,9 @@ def test_wrong_images(x, aim, words):
 
 def test_pixels_of_a_wrong_scale():
     assert Pixels(nn.Identity(), torch.tensor([0.5]), torch.tensor([0.5]))(torch.tensor([[[255.0]]])).item() == 1
-    with pytest.raises(ValueError, match="does not do: use numbers above 0"):
+    with pytest.raises(ConfigError, match="use numbers above 0") as caught:
         Pixels(nn.Identity(), (0.5,), (0.0,))
+    assert caught.value.key == "std"
     colours = Pixels(nn.Identity(), (0.5, 0.5, 0.5), (1.0,))
     assert colours(torch.zeros(2, 3, 4, 4)).shape == (2, 3, 4, 4)
     with pytest.raises(ValueError, match=r"shape \(2, 16\) have no channels"):

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import binomtest
 from torch import nn
 
-from tests.composing import TINY
+from tests.composing import TINY, tiny
 from varnet.attack import gradient as attacks
 from varnet.attack import robustness
 from varnet.attack.gradient import Attack, Pixels
@@ -208,24 +208,24 @@ def test_a_source_inside_an_ensemble_is_said():
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "key", "words"),
     [
-        ({"images": 0}, "images=0 does not do: use a whole number from 1"),
-        ({"images": 2.5}, "images=2.5 does not do"),
-        ({"eot": 5}, "eot=5 does not do: use a whole number from 10"),
-        ({"classes": 1}, "classes=1: these do not fit together"),
-        ({"y": Y[:2]}, "6 images, 2 labels"),
-        ({"networks": {"a": []}}, "a has no network"),
-        ({"seeds": {"a": [0, 1]}}, "seeds['a'] does not do: give one seed for each network"),
-        ({"networks": {}}, "has no network"),
+        ({"images": 0}, "images", "a whole number from 1"),
+        ({"images": 2.5}, "images", "a whole number from 1"),
+        ({"eot": 5}, "eot", "a whole number from 10"),
+        ({"seeds": {"a": [0, 1]}}, "seeds.a", "give one seed for each network"),
+        ({"classes": 1}, None, "classes=1: these do not fit together"),
+        ({"y": Y[:2]}, None, "6 images, 2 labels"),
+        ({"networks": {"a": []}}, None, "a has no network"),
+        ({"networks": {}}, None, "has no network"),
     ],
 )
-def test_wrong_experiments_are_refused_before_any_attack(changes, words, monkeypatch):
+def test_wrong_experiments_are_refused_before_any_attack(changes, key, words, monkeypatch):
     monkeypatch.setattr(robustness, "white_box", lambda *_: pytest.fail("attacked"))
     given = {"networks": {"a": bright_or_dark()}, "x": X, "y": Y, "classes": 2, "attack": Attack()} | changes
     with pytest.raises(ValueError) as caught:
         experiment(**given)
-    assert words in str(caught.value)
+    assert getattr(caught.value, "key", None) == key and words in str(caught.value)
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (3, 10), (200, 200), (57, 200)])
@@ -286,7 +286,7 @@ def test_figure_7_from_real_runs(tmp_path, monkeypatch, capsys):
 
 def test_figure_7_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
     def lines(file: Path, of: object, commit: str = "abc") -> list[dict]:
-        monkeypatch.setattr("varnet.runs.provenance.commit", lambda: commit)
+        monkeypatch.setattr("varnet.paper.fig7.commit", lambda: commit)
         return fig7.Kept(file, of).lines
 
     found = [{"network": name, "attack": WHITE_BOX, "rate": [0.0, 1 / 3]} for name in "ab"]
@@ -310,7 +310,7 @@ def test_an_attack_that_was_stopped_is_not_lost(tmp_path, monkeypatch):
     library = Library(1, "full", changes, recorded=out / "runs")
     for name in fig7.NETWORKS["fig7_mnist"].values():
         run(Job(name, 0, changes).config())
-    monkeypatch.setattr("varnet.runs.provenance.commit", lambda: "abc")
+    monkeypatch.setattr("varnet.paper.fig7.commit", lambda: "abc")
     monkeypatch.setattr(robustness, "right_before", lambda models, x, y, samples, seed: torch.ones(len(y)).bool())
     monkeypatch.setattr(fig7.draw, "__defaults__", (Attack(iterations=1, samples=2), 2, 3))
     attacked, real = [], robustness.white_box
@@ -348,8 +348,6 @@ def test_lines_that_are_known_are_not_made_again(monkeypatch):
 
 
 def test_networks_of_figure_7_take_raw_pixels(tmp_path):
-    from composing import tiny
-
     from varnet.runs.folder import folder_of
     from varnet.runs.opening import open_finished
 

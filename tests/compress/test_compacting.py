@@ -367,7 +367,7 @@ def colliding() -> nn.Sequential:
     ("model", "options", "words"),
     [
         (nn.Linear(2, 2), {}, "nn.Sequential"),
-        (nn.Sequential(nn.Linear(2, 2)), {"threshold": "high"}, "threshold='high'"),
+        (nn.Sequential(nn.Linear(2, 2)), {"threshold": "high"}, "threshold=high is invalid: use a finite number"),
         (nn.Sequential(nn.Linear(2, 2), Residual()), {}, "layer '1' is a Residual"),
         (Skip(nn.Linear(2, 2)), {}, "a Skip cannot"),
         (nn.Sequential(Skip(nn.Linear(2, 2))), {}, "layer '0' is a Skip"),

@@ -57,7 +57,7 @@ def test_chosen_layers():
     ("model", "options", "words"),
     [
         (nn.Sequential(Linear(2, 2)), {"fraction": 1.5}, "fraction=1.5"),
-        (nn.Sequential(Linear(2, 2)), {"fraction": 0.5, "by": "size"}, "by='size'"),
+        (nn.Sequential(Linear(2, 2)), {"fraction": 0.5, "by": "size"}, "by=size is invalid: use one of sigma, snr"),
         (nn.Sequential(Linear(2, 2)), {"fraction": 0.5, "layers": ["x"]}, "there is no layer 'x'"),
         (nn.Sequential(nn.Linear(2, 2)), {"fraction": 0.5}, "no variational layer"),
         (nn.Sequential(Linear(2, 2)), {"fraction": 0.5, "by": "snr"}, "the same ratio"),

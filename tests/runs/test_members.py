@@ -18,6 +18,7 @@ from varnet.evaluation.prefix import Sampler, cut
 from varnet.nn import networks as models
 from varnet.nn.layers import layers_of
 from varnet.nn.modes import predicting
+from varnet.runs import members
 from varnet.runs.folder import folder_of
 from varnet.runs.identity import digest, identity
 from varnet.runs.members import open_ensemble, snapshots
@@ -164,13 +165,11 @@ def test_runs_on_other_labels_do_not_fit_together(runs, tmp_path):
 def test_runs_with_other_classes_do_not_fit_together(runs, monkeypatch):
     from dataclasses import replace
 
-    from varnet.evaluation import ensemble
-
     def opened(folder, data_dir=None):
         found = open_finished(folder, data_dir)
         return found if folder == runs["a"] else found._replace(data=replace(found.data, classes=20))
 
-    monkeypatch.setattr(ensemble, "open_finished", opened)
+    monkeypatch.setattr(members, "open_finished", opened)
     with pytest.raises(ConfigError, match="classes 20 against 10"):
         open_ensemble([runs["a"], runs["b"]])
 

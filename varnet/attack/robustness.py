@@ -142,7 +142,8 @@ def _check(
     if source is not None and source not in several:
         raise ValueError(f"source={source!r} is not among the networks: {', '.join(several)}")
     if wrong := [name for name, values in (seeds or {}).items() if len(values) != len(several.get(name, ()))]:
-        raise ConfigError("is invalid: give one seed for each network of that name", "seeds", wrong[0])
+        name = wrong[0]
+        raise ConfigError("is invalid: give one seed for each network of that name", f"seeds.{name}", seeds[name])
 
 
 def _right_in_all(several: dict[str, list[nn.Module]], x: Tensor, y: Tensor, attack: Attack) -> Tensor:

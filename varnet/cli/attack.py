@@ -44,7 +44,8 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.base.device import find, tune_cpu
-    from varnet.launch.command import check_unlike, folder_for, guarded, places_and_overrides, writable
+    from varnet.launch.command import check_unlike, folder_for, places_and_overrides, writable
+    from varnet.launch.ending import guarded
     from varnet.runs.members import open_members
     from varnet.runs.networks import grouped
 

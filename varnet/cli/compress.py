@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.base.device import tune_cpu
-    from varnet.launch.command import guarded
+    from varnet.launch.ending import guarded
     from varnet.runs.opening import open_finished
 
     def work() -> None:

@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
         return 0 if arguments else 2
 
     from varnet.base.device import find, tune_cpu
-    from varnet.launch.command import check_unlike, folder_for, guarded, places_and_overrides, writable
+    from varnet.launch.command import check_unlike, folder_for, places_and_overrides, writable
+    from varnet.launch.ending import guarded
     from varnet.report.analysis import Analysis, settings
     from varnet.runs.members import open_ensemble
     from varnet.runs.opening import open_finished
