@@ -8,7 +8,7 @@ import torch
 from torchvision import transforms as T
 
 from varnet.data import Loader, load
-from varnet.errors import DataError
+from varnet.errors import ConfigError, DataError, shown
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
 
@@ -73,8 +73,9 @@ def test_points_pass_through():
     x, y = torch.randn(10, 2), torch.arange(10)
     got = torch.cat([x for x, _ in Loader(x, y, 4)])
     assert torch.equal(got, x)
-    with pytest.raises(DataError, match="augment=true"):
+    with pytest.raises(ConfigError, match="augment=false") as error:
         Loader(x, y, 4, augment=True)
+    assert error.value.key == "augment"
 
 
 def test_equal_seeds_give_equal_epochs():
@@ -163,8 +164,9 @@ def test_a_last_batch_too_small_for_batch_norm_joins_the_one_before(count, world
 def test_bad_sizes_get_one_sentence():
     x, y = numbered(8)
     for batch_size in (0, -1, 2.5, True, 3):
-        with pytest.raises(DataError, match=f"batch_size={batch_size} .*from 4"):
+        with pytest.raises(ConfigError, match="whole number from 4") as error:
             Loader(x, y, batch_size, rank=0, world_size=4)
+        assert error.value.key == "batch_size" and shown(batch_size) in str(error.value)
     with pytest.raises(DataError, match="8 images come with 7 labels"):
         Loader(x, y[:7], 4)
     with pytest.raises(DataError, match="8 images are too few for 9 processes"):

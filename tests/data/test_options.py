@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from tests.data.tiny_data import tiny_arrays, tiny_spec, write_files
 from varnet.data import NAMES, load, official
 from varnet.data.subset import balanced
-from varnet.errors import DataError
+from varnet.errors import ConfigError, DataError, shown
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "dataset"
 PLACES = {"mnist": "mnist", "cifar10": "cifar-10-batches-bin", "cifar100": "cifar-100-binary"}
@@ -126,32 +126,34 @@ def test_toy_has_the_papers_means_and_unit_variance():
 
 
 BAD = [
-    ({"name": "imagenet"}, "dataset=imagenet is not known.*mnist"),
-    ({"name": "mnist", "labels": "coarse"}, "labels=coarse .*dataset=mnist.*random"),
-    ({"name": "cifar100", "labels": "rough"}, "labels=rough .*fine"),
-    ({"name": "mnist", "size": 32}, "size=32 is only for dataset=digits"),
-    ({"name": "digits", "size": 29}, "size=29 .*28 or 32"),
-    ({"name": "digits", "channels": 2}, "channels=2 .*1 or 3"),
-    ({"name": "toy", "augment": True}, "augment=true .*augment=false"),
-    ({"name": "digits", "train_size": 1298}, "train_size=1298 .*up to 1297"),
-    ({"name": "digits", "train_size": 0}, "train_size=0"),
-    ({"name": "digits", "train_size": 0.5}, r"train_size=0\.5"),
-    ({"name": "digits", "train_size": True}, "train_size=True"),
-    ({"name": "digits", "test_size": 501}, "test_size=501 .*up to 500"),
-    ({"name": "digits", "validation_size": 1297}, "validation_size=1297 .*up to 1296"),
+    ("name", {"name": "imagenet"}, "mnist"),
+    ("labels", {"name": "mnist", "labels": "coarse"}, "dataset=mnist.*random"),
+    ("labels", {"name": "cifar100", "labels": "rough"}, "fine"),
+    ("size", {"name": "mnist", "size": 32}, "only for dataset=digits"),
+    ("size", {"name": "digits", "size": 29}, "28 or 32"),
+    ("channels", {"name": "digits", "channels": 2}, "1 or 3"),
+    ("augment", {"name": "toy", "augment": True}, "augment=false"),
+    ("train_size", {"name": "digits", "train_size": 1298}, "up to 1297"),
+    ("train_size", {"name": "digits", "train_size": 0}, "up to 1297"),
+    ("train_size", {"name": "digits", "train_size": 0.5}, "whole number"),
+    ("train_size", {"name": "digits", "train_size": True}, "whole number"),
+    ("test_size", {"name": "digits", "test_size": 501}, "up to 500"),
+    ("validation_size", {"name": "digits", "validation_size": 1297}, "up to 1296"),
     (
+        "train_size",
         {"name": "digits", "validation_size": 1000, "train_size": 298},
-        "298 .*validation_size=1000.*up to 297",
+        "validation_size=1000.*up to 297",
     ),
-    ({"name": "digits", "seed": "one"}, "seed=one"),
-    ({"name": "toy", "seed": -1}, "seed=-1"),
+    ("seed", {"name": "digits", "seed": "one"}, "whole number"),
+    ("seed", {"name": "toy", "seed": -1}, "from 0"),
 ]
 
 
-@pytest.mark.parametrize("options, message", BAD, ids=[str(options) for options, _ in BAD])
-def test_bad_options_get_one_sentence(options, message):
-    with pytest.raises(DataError, match=message) as error:
+@pytest.mark.parametrize("key, options, remedy", BAD, ids=[str(options) for _, options, _ in BAD])
+def test_bad_options_get_one_sentence(key, options, remedy):
+    with pytest.raises(ConfigError, match=remedy) as error:
         load(**options)
+    assert error.value.key == key and shown(options[key]) in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit, logsumexp, roots_hermitenorm, softma
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from varnet.errors import ConfigError
 from varnet.linear.alpha import ARD, Divergence, LogUniform
 from varnet.linear.descent import ridge
 from varnet.linear.estimator import LinearEstimator, new_data, training_data
@@ -122,7 +123,7 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class, {self.classes_[0]}: a classifier needs at least two")
+            raise ConfigError(f"has one class, {self.classes_[0]}: a classifier needs at least two", "y")
         x = self._standardise(X)
         positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
         fits = [self._fit_one(x, (labels == k).astype(float)) for k in positive]

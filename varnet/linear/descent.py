@@ -8,6 +8,7 @@ import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
 from varnet.base.checks import FINITE
+from varnet.errors import ConfigError
 from varnet.linear.alpha import Divergence, log_alpha_at
 
 SETTLED = 0.1  # standard errors: the largest change of a weight in one step at which features may be dropped
@@ -82,6 +83,6 @@ def threshold_of(threshold: float | str, divergence: Divergence, objects: int, f
     """
     if isinstance(threshold, str):
         if threshold != "ebic":
-            raise ValueError(f"threshold={threshold!r} is not known; give a log alpha, infinity for none, or 'ebic'")
+            raise ConfigError("is not known: use a log alpha, infinity for none, or ebic", "threshold", threshold)
         return log_alpha_at(divergence, max(4.0, np.log(objects) + 2 * np.log(features)))
     return threshold if threshold == np.inf else float(FINITE("threshold", threshold))

@@ -6,8 +6,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from varnet.base.checks import SWITCH, number
+from varnet.base.checks import SWITCH, Check, number, or_null
 from varnet.linear.descent import Problem, descend, threshold_of
+
+COUNT = Check(lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and v > 0, "a whole number from 1")
+CHECKS = {
+    "fit_intercept": SWITCH,
+    "tol": number(0, above=True),
+    "max_iter": COUNT,
+    "n_nodes": COUNT,
+    "noise_variance": or_null(number(0, above=True)),  # null: to be learnt
+}
 
 
 def training_data(estimator: BaseEstimator, X, y, **options) -> tuple[np.ndarray, np.ndarray]:
@@ -24,16 +33,9 @@ def new_data(estimator: BaseEstimator, X) -> np.ndarray:
 
 class LinearEstimator(BaseEstimator):
     def _check_options(self) -> None:
-        SWITCH("fit_intercept", self.fit_intercept)
         options = self.get_params()
-        for key in [k for k in ("tol", "max_iter", "noise_variance", "n_nodes") if k in options]:
-            value = options[key]
-            if (key, value) == ("noise_variance", None):  # to be learnt
-                continue
-            if number(key, value) <= 0:
-                raise ValueError(f"{key}={value!r} must be above 0")
-            if key in ("max_iter", "n_nodes") and not isinstance(value, numbers.Integral):
-                raise ValueError(f"{key}={value!r} must be a whole number")
+        for key in CHECKS.keys() & options.keys():
+            CHECKS[key](key, options[key])
 
     def _standardise(self, X: np.ndarray) -> np.ndarray:
         """Mean 0 (with an intercept) and mean square 1: the models do not depend on the features' scales."""
