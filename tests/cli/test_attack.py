@@ -181,7 +181,7 @@ def test_a_bound(runs, tmp_path):
         (["images=0"], "images=0 does not do"),
         (["transfer=maybe"], "transfer=maybe does not do"),
         (["eot=10"], "eot=10 is no more than samples=10"),
-        (["device=tpu"], "device='tpu' is not known"),
+        (["device=tpu"], "device=tpu is not known"),
         (["data_dir=null", "iterations=x"], "iterations='x' does not do"),
         (["data_dir=5"], "data_dir=5 does not do: use the name of a folder (a number as ./5), or null"),
         (["method={"], "method={ cannot be read"),

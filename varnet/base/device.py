@@ -16,18 +16,23 @@ def find(device: str = "auto") -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps() else "cpu")
     kind = str(device).split(":")[0]
     if kind not in DEVICES:
-        raise ConfigError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N")
+        raise _unknown(device)
     if (kind == "cuda" and not torch.cuda.is_available()) or (kind == "mps" and not has_mps()):
-        raise ConfigError(f"device={device!r} is not on this machine: use device=auto or device=cpu")
+        raise ConfigError("is not on this machine: use device=auto or device=cpu", "device", device)
     try:
         found = torch.device(device)
     except RuntimeError as error:
-        raise ConfigError(f"device={device!r} is not known; choose one of: {', '.join(DEVICES)}, or cuda:N") from error
+        raise _unknown(device) from error
     if kind != "cuda" and found.index:
-        raise ConfigError(f"device={device!r} is not on this machine: use device={kind}")
+        raise ConfigError(f"is not on this machine: use device={kind}", "device", device)
     if kind == "cuda" and (found.index or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device={device!r} is not on this machine, which has {torch.cuda.device_count()} GPUs")
+        remedy = f"use device=cuda:N with N below {torch.cuda.device_count()}"
+        raise ConfigError(f"is not on this machine: {remedy}", "device", device)
     return found
+
+
+def _unknown(device: str) -> ConfigError:
+    return ConfigError(f"is not known: choose one of {', '.join(DEVICES)}, or cuda:N", "device", device)
 
 
 def has_mps() -> bool:
