@@ -1,13 +1,14 @@
 """Make the golden files: what may not move when the code does (identities, names, stored runs).
 
-    python tests/golden/make.py            identity.json and state_dicts.json, which no processor changes
-    python tests/golden/make.py bits       prints hashes of the weights and numbers of tiny seeded runs: to be compared
+    python -m tests.golden.make            identity.json and state_dicts.json, which no processor changes
+    python -m tests.golden.make bits       prints hashes of the weights and numbers of tiny seeded runs: to be compared
                                            between two commits on one machine
-    python tests/golden/make.py runs       the run folders that later versions must open, resume and evaluate
+    python -m tests.golden.make runs       the run folders that later versions must open, resume and evaluate
 
 It is run at a commit whose results are trusted; tests/test_golden.py compares.
 """
 
+import functools
 import hashlib
 import itertools
 import json
@@ -15,22 +16,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
-sys.path[:0] = [str(ROOT)]
+import torch
+from omegaconf import DictConfig, OmegaConf
 
-import torch  # noqa: E402
-from omegaconf import OmegaConf  # noqa: E402
-
-from tests.composing import composed, tiny  # noqa: E402
-from varnet.cli.train import run  # noqa: E402
+from tests.composing import ROOT, composed, tiny
+from varnet.cli.train import run
 from varnet.runs import records
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import folder_of
 from varnet.runs.identity import digest
 from varnet.train.checkpoint import read
 
-CONFIGS = ROOT / "configs"
+HERE = Path(__file__).resolve().parent
+CONFIGS, RECORDS = ROOT / "configs", ROOT / "docs" / "results" / "runs"
 GROUPS = ("dataset", "model", "param", "prior")
 BITS = {
     "demo": ("experiment=demo", "schedule.epochs=2"),
@@ -44,28 +42,32 @@ BITS = {
 
 
 def names(group: str) -> list[str]:
-    folder = CONFIGS / group
-    return sorted(str(p.relative_to(folder).with_suffix("")) for p in folder.rglob("*.yaml"))
+    """The choices of a group but custom, which is the user's own."""
+    paths = [path.relative_to(CONFIGS / group) for path in (CONFIGS / group).rglob("*.yaml")]
+    return sorted(str(path.with_suffix("")) for path in paths if path.stem != "custom")
 
 
 def combinations() -> list[tuple[str, ...]]:
     return list(itertools.product(*map(names, GROUPS)))
 
 
-def identity_of(*overrides: str) -> str:
-    return digest(composed(*overrides))
+@functools.cache
+def _chosen(*overrides: str) -> DictConfig:
+    return composed(*overrides)
+
+
+def combined(dataset: str, model: str, param: str, prior: str, *overrides: str) -> DictConfig:
+    """What Hydra composes of these choices, from one composition for every choice: only a model brings others."""
+    cfg = _chosen(f"dataset={dataset}", f"model={model}", *overrides).copy()
+    cfg.param, cfg.prior = _chosen(f"param={param}").param, _chosen(f"prior={prior}").prior
+    return cfg
 
 
 def identities() -> dict:
-    experiments = {name: identity_of(f"experiment={name}") for name in names("experiment")}
-    combined = {
-        " ".join(choice): identity_of(*(f"{g}={c}" for g, c in zip(GROUPS, choice, strict=True)))
-        for choice in combinations()
-    }
-    kinds = {}
-    for path in sorted((ROOT / "docs" / "results" / "runs").glob("*.json")):
-        kinds[path.name] = kind_of(json.loads(path.read_text()))
-    return {"experiments": experiments, "combinations": combined, "records": kinds}
+    experiments = {name: digest(composed(f"experiment={name}")) for name in names("experiment")}
+    every = {" ".join(choice): digest(combined(*choice)) for choice in combinations()}
+    kinds = {path.name: kind_of(json.loads(path.read_text())) for path in sorted(RECORDS.glob("*.json"))}
+    return {"experiments": experiments, "combinations": every, "records": kinds}
 
 
 def kind_of(record: dict) -> str:
@@ -74,15 +76,20 @@ def kind_of(record: dict) -> str:
 
 
 def state_dicts() -> dict:
-    """The names and shapes of what every model x param learns or keeps."""
+    """The names and shapes of what every model x param learns or keeps, also with a learned prior."""
     found = {}
     for model, param in itertools.product(names("model"), names("param")):
-        for extra in ([], ["prior=gaussian", "prior.learn_scale=true"]):
-            cfg = composed(f"model={model}", f"param={param}", "model.width=0.05", *extra,
-                           *([] if model == "toy" else ["dataset=digits"]))  # fmt: skip
-            state = build_model(cfg, load_data(cfg)).state_dict()
-            found[" ".join([model, param, *extra[:1]])] = {key: list(value.shape) for key, value in state.items()}
+        for prior in ("loguniform", "gaussian"):
+            cfg = combined("toy" if model == "toy" else "digits", model, param, prior, "model.width=0.05")
+            if prior == "gaussian":
+                cfg.prior.learn_scale = True
+            key = f"{model} {param}" + (" prior=gaussian" if prior == "gaussian" else "")
+            found[key] = shapes(cfg)
     return found
+
+
+def shapes(cfg: DictConfig) -> dict[str, list[int]]:
+    return {name: list(value.shape) for name, value in build_model(cfg, load_data(cfg)).state_dict().items()}
 
 
 def bits() -> dict:
@@ -92,11 +99,11 @@ def bits() -> dict:
             cfg = tiny(Path(folder), *overrides)
             metrics = run(cfg)
             weights = read(folder_of(cfg) / "checkpoint.pt")["model"]
-        digest = hashlib.sha256()
+        weighed = hashlib.sha256()
         for key in sorted(weights):
-            digest.update(key.encode() + weights[key].contiguous().numpy().tobytes())
+            weighed.update(key.encode() + weights[key].contiguous().numpy().tobytes())
         numbers = {key: metrics[key] for key in ("elbo", "kl", "acc_det", "acc_1", "acc_k", "nll_k", "acc_zero_mean_k")}
-        found[name] = {"weights": digest.hexdigest()[:16], **numbers}
+        found[name] = {"weights": weighed.hexdigest()[:16], **numbers}
     return found
 
 
