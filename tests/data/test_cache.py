@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -78,25 +79,31 @@ def odd_shapes(data: bytes) -> bytes:
 
 
 DAMAGE = {
-    cut: "has 47,0.. of 47,1.. bytes",
+    cut: "it has 47,0.. of 47,1.. bytes",
     flip_a_bit: "its checksum is wrong",
-    another_dataset: "holds something else than .varnet data 1. of mnist",
-    no_shapes: "does not begin with varnet's header",
-    odd_shapes: "holds something else than .varnet data 1. of mnist",
-    lambda data: b"": "does not begin with varnet's header",
-    lambda data: b"\x80\x04pickle?" * 99: "does not begin with varnet's header",
+    another_dataset: "it holds something else than .varnet data 1. of mnist",
+    no_shapes: "it does not begin with varnet's header",
+    odd_shapes: "it holds something else than .varnet data 1. of mnist",
+    lambda data: b"": "it does not begin with varnet's header",
+    lambda data: b"\x80\x04pickle?" * 99: "it does not begin with varnet's header",
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_cache_is_built_again(mnist, monkeypatch, damage):
+def test_a_damaged_cache_is_built_again_and_said_to_be_damaged(mnist, monkeypatch, caplog, damage):
     path = fetch("mnist", mnist).path
     path.write_bytes(damage(path.read_bytes()))
+    assert not caplog.records
     assert fetches_right(mnist)
+    (warning,) = caplog.records
+    assert warning.levelname == "WARNING" and "\n" not in warning.message
+    assert re.fullmatch(rf"mnist: {path} is damaged \({DAMAGE[damage]}\); it is fetched anew", warning.message)
     path.write_bytes(damage(path.read_bytes()))
     remove_files(mnist)
     monkeypatch.setattr(vision, "download", no_network)
-    with pytest.raises(DataError, match=rf"varnet_mnist\.bin {DAMAGE[damage]}; torchvision's download: no network"):
+    with pytest.raises(
+        DataError, match=rf"varnet_mnist\.bin is damaged \({DAMAGE[damage]}\); torchvision's download: no network"
+    ):
         fetch("mnist", mnist)
 
 
@@ -118,6 +125,17 @@ def test_a_read_only_or_full_folder_serves_its_files_and_downloads_nothing(mnist
     assert load("mnist", mnist).train_x.shape == (40, 1, 28, 28)
     remove_files(mnist)  # and the fixture fails the test if a download is tried
     with pytest.raises(DataError, match=rf"cannot be written to \({os.strerror(code)}\).*dataset=digits"):
+        fetch("mnist", mnist)
+
+
+def test_a_damaged_cache_in_a_read_only_folder_is_said_too(mnist, monkeypatch, caplog):
+    path = fetch("mnist", mnist).path
+    path.write_bytes(cut(path.read_bytes()))
+    monkeypatch.setattr("varnet.data.fetch.why_unwritable", lambda _: "Permission denied")
+    assert fetch("mnist", mnist).path is None
+    assert [" is damaged (" in record.message for record in caplog.records] == [True, False]
+    remove_files(mnist)
+    with pytest.raises(DataError, match=r"varnet_mnist\.bin is damaged .*; .* \(Permission denied\)"):
         fetch("mnist", mnist)
 
 

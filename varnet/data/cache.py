@@ -41,11 +41,11 @@ def read(path: Path, name: str) -> Cached:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise DamagedCache(f"cannot be read: {error.strerror}") from error
+        raise DamagedCache(f"it cannot be read: {error.strerror}") from error
     shapes = [header["shapes"][key] for key in KEYS]
     sizes = [prod(shape) for shape in shapes]
     if len(payload) != sum(sizes):
-        raise DamagedCache(f"has {len(payload):,} of {sum(sizes):,} bytes")
+        raise DamagedCache(f"it has {len(payload):,} of {sum(sizes):,} bytes")
     if zlib.crc32(payload) != header["crc32"]:
         raise DamagedCache("its checksum is wrong")
     parts = np.split(payload, np.cumsum(sizes)[:-1])
@@ -78,7 +78,7 @@ def _header(line: bytes, name: str) -> dict:
         fits = header["format"] == FORMAT and header["dataset"] == name and "source" in header and "crc32" in header
         fits &= all(isinstance(n, int) and n >= 0 for shape in shapes for n in shape)
     except (ValueError, TypeError, KeyError) as error:
-        raise DamagedCache("does not begin with varnet's header") from error
+        raise DamagedCache("it does not begin with varnet's header") from error
     if not fits:
-        raise DamagedCache(f"holds something else than {FORMAT!r} of {name}")
+        raise DamagedCache(f"it holds something else than {FORMAT!r} of {name}")
     return header

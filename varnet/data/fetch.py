@@ -24,13 +24,15 @@ FAILURES = (SourceError, OSError, RuntimeError, ValueError, KeyError, EOFError, 
 
 def fetch(name: str, folder: Path) -> Cached:
     """Raises DataError with everything that was tried."""
-    if cached := _read_cache(name, folder, []):
+    reasons: list[str] = []
+    if cached := _read_cache(name, folder, reasons):
         return cached
+    for damage in reasons:
+        log.warning("%s: %s; it is fetched anew", name, damage)
     if unwritable := why_unwritable(folder):
-        return _without_cache(name, folder, unwritable)
+        return _without_cache(name, folder, unwritable, reasons)
     with one_process_at_a_time(folder, name), scratch_folder(folder) as scratch:
-        reasons: list[str] = []
-        if cached := _read_cache(name, folder, reasons):  # another process may have been faster
+        if cached := _read_cache(name, folder, []):  # another process may have been faster
             return cached
         arrays, source = _first_good(name, folder, scratch, SOURCES[name], reasons)
         return _write_cache(name, folder, scratch, arrays, source)
@@ -47,14 +49,14 @@ def _read_cache(name: str, folder: Path, reasons: list[str]) -> Cached | None:
     except FileNotFoundError:
         return None
     except cache.DamagedCache as error:
-        reasons.append(f"{path} {error}")
+        reasons.append(f"{path} is damaged ({error})")
         return None
 
 
-def _without_cache(name: str, folder: Path, unwritable: str) -> Cached:
+def _without_cache(name: str, folder: Path, unwritable: str, damage: list[str]) -> Cached:
     """A read-only folder still serves the files in it; nothing is downloaded that could not be kept."""
     local = tuple(source for source in SOURCES[name] if source.local)
-    reasons = [f"{folder} cannot be written to ({unwritable}), so nothing was downloaded"]
+    reasons = [*damage, f"{folder} cannot be written to ({unwritable}), so nothing was downloaded"]
     with scratch_folder(None) as scratch:
         arrays, source = _first_good(name, folder, scratch, local, reasons)
     log.warning("%s: read from %s; no cache, because %s cannot be written to (%s)", name, source, folder, unwritable)
