@@ -214,7 +214,9 @@ def _flat(weight: Tensor) -> Tensor:
 
 def _differentiable_backward(ctx, grad: Tensor) -> tuple:
     """The gradient as a function of the inputs, for second derivatives: the plain path with the same noise."""
-    *inputs, ratio = ctx.saved_tensors
+    *saved, ratio = ctx.saved_tensors
+    # A view of each: x and root may depend on mean themselves, and only what passes through this layer counts here.
+    inputs = [None if tensor is None else tensor.view_as(tensor) for tensor in saved]
     x, mean, root, bias, scale = inputs
     std = dispersion(x, mean if root is None else root, scale, ctx.conv).sqrt()
     noise = (ratio * std).detach()

@@ -153,7 +153,7 @@ def build(
 
     `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
     follows, `affine` whether it learns scale and shift (None: yes); `sizes` are the hidden layers of `fc`; `options`
-    go to varnet.convert.variational.
+    go to varnet.nn.convert.variational.
     """
     one_of(*NETWORKS)("name", name)
     one_of(*ACTIVATIONS)("activation", activation)

@@ -1,4 +1,4 @@
-"""Standard normal noise in the memory layout of a tensor, from torch's generators or, on a CPU, from varnet.philox.
+"""Standard normal noise in the memory layout of a tensor, from torch's generators or, on a CPU, from varnet.nn.philox.
 
 Large draws in float32 on a CPU are compiled: one number of torch's generator is their key, so that seeds, checkpoints
 and forked generators work as for torch.randn. Everything else (other devices and types, small tensors, torch.compile,
@@ -16,7 +16,7 @@ SMALL = 4096  # values below which calling compiled code costs more than it save
 
 @functools.cache
 def _compiled() -> ModuleType | None:
-    """varnet.philox, imported when it is first needed: numba takes half a second to load."""
+    """varnet.nn.philox, imported when it is first needed: numba takes half a second to load."""
     try:
         from varnet.nn import philox
     except ImportError:  # no numba, or one that does not go with the NumPy that is installed

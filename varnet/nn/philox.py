@@ -1,4 +1,4 @@
-"""Normal numbers on a CPU, nearly four times as fast as torch.randn, compiled by numba; varnet.noise calls this.
+"""Normal numbers on a CPU, nearly four times as fast as torch.randn, compiled by numba; varnet.nn.noise calls this.
 
 Philox-4x32-10 (Salmon et al. 2011) turns (key, counter) into random bits without a state, so that the loop below has no
 dependency from one number to the next and runs in vector registers; Box and Muller turn the bits into normal numbers.
