@@ -58,9 +58,9 @@ def closed_form(layer, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     twin = nn.Conv2d(4, 6, 3, layer.geometry.stride, layer.geometry.padding, layer.geometry.dilation,
                      layer.geometry.groups, padding_mode=layer.padding_mode)  # fmt: skip
     twin.weight, twin.bias = nn.Parameter(mean.detach()), nn.Parameter(bias.detach())
-    located = twin(x)
+    output = twin(x)
     twin.weight, twin.bias = nn.Parameter(variance.expand_as(mean).detach()), None
-    return located[0], twin(x**2)[0]
+    return output[0], twin(x**2)[0]
 
 
 @pytest.mark.parametrize("make", [linear, conv])
@@ -115,12 +115,12 @@ def test_convolution_geometry(options):
     mean, variance = closed_form(layer, x)
     with torch.no_grad():
         samples = layer(x)
-        located, spread = layer.moments(x[:1])
+        output_mean, output_variance = layer.moments(x[:1])
     assert samples.shape[1:] == mean.shape
     assert_mean(samples, mean)
     assert_variance(samples, variance)
-    torch.testing.assert_close(located[0], mean)
-    torch.testing.assert_close(spread[0], variance)
+    torch.testing.assert_close(output_mean[0], mean)
+    torch.testing.assert_close(output_variance[0], variance)
     with predicting(layer, "deterministic"):
         assert torch.equal(layer(x[:1])[0], mean)
 
@@ -184,9 +184,9 @@ def test_channels_last_is_kept_and_changes_nothing():
         out = last(x.to(memory_format=torch.channels_last))
         assert out.is_contiguous(memory_format=torch.channels_last)
         with torch.no_grad():
-            mean, spread = last.moments(x)
-        assert mean.stride() == spread.stride()
-        torch.testing.assert_close((mean, spread), layer.moments(x))
+            mean, variance = last.moments(x)
+        assert mean.stride() == variance.stride()
+        torch.testing.assert_close((mean, variance), layer.moments(x))
         out.sum().backward()
         assert last.mu.grad.shape == last.mu.shape
 
@@ -370,7 +370,7 @@ def test_zero_mean_and_permuted_moments(make, mode, sampling):
     x = inputs(layer)
     layer.bias.data.zero_()
     with torch.no_grad(), predicting(layer, mode, sampling=sampling):
-        _located, spread = layer.moments(x)
+        _output_mean, output_variance = layer.moments(x)
         draw = (lambda: layer.resample()) if sampling == "weights" else (lambda: None)
         samples = torch.stack([(draw(), layer(x)[0])[1] for _ in range(4000)])
         shuffled = layer._std().abs()
@@ -380,8 +380,8 @@ def test_zero_mean_and_permuted_moments(make, mode, sampling):
         assert_variance(samples, variance)
     else:
         assert_mean(samples, mean)
-        assert_variance(samples, spread[0])
-        assert not torch.allclose(spread[0], variance)
+        assert_variance(samples, output_variance[0])
+        assert not torch.allclose(output_variance[0], variance)
         torch.testing.assert_close(shuffled.flatten().sort()[0], layer.param.std(layer).abs().flatten().sort()[0])
 
 

@@ -13,7 +13,7 @@ from varnet.nn.layers import Conv2d, Linear
 from varnet.nn.noise import SMALL, noise_like, perturb_, shifted
 
 pytest.importorskip("numba", reason="it draws the noise that is tested here")
-from varnet.nn import philox  # noqa: E402
+from varnet.nn import philox
 
 SIZES = [SMALL, SMALL + 1, SMALL + 2, SMALL + 3, 100_003]
 

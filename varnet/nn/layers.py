@@ -70,7 +70,7 @@ class Variational(nn.Module):
             return self.product(x, self.weight)
         # A held draw; or Bernoulli and uniform noise, which have no local reparameterization: one draw per batch.
         x, conv = self.prepare(x)
-        return local.drawn_product(x, self.weight, self.bias, conv)
+        return local.product_of_draw(x, self.weight, self.bias, conv)
 
     @property
     def samples_locally(self) -> bool:
@@ -85,20 +85,20 @@ class Variational(nn.Module):
         """The layer with weights drawn anew for every object."""
         x, conv = self.prepare(x)
         kept = self.param.kept(self)
-        root, scale = self._spread(kept)
-        return local.reparameterize(x, self._mean(kept), root, self.bias, scale, conv)
+        std, alpha = self._std_and_alpha(kept)
+        return local.reparameterize(x, self._mean(kept), std, self.bias, alpha, conv)
 
     def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Mean (None for 0) and variance of the output: what `sample` draws from."""
         x, conv = self.prepare(x)
         kept = self.param.kept(self)
-        root, scale = self._spread(kept)
-        return local.location(x, self._mean(kept), self.bias, conv), local.dispersion(x, root, scale, conv)
+        std, alpha = self._std_and_alpha(kept)
+        return local.output_mean(x, self._mean(kept), self.bias, conv), local.output_variance(x, std, alpha, conv)
 
-    def frozen(self, conv: local.Convolution | None) -> tuple[Tensor | None, local.Spread]:
-        """Mean and spread of the weights as they are now, for many samples without a gradient."""
+    def frozen(self, conv: local.Convolution | None) -> tuple[Tensor | None, local.WeightVariance]:
+        """Mean and variance of the weights as they are now, for many samples without a gradient."""
         kept = self.param.kept(self)
-        return self._mean(kept), local.spread(*self._spread(kept), conv)
+        return self._mean(kept), local.weight_variance(*self._std_and_alpha(kept), conv)
 
     # `kept` says which weights are below the threshold on log alpha, None for all: found once for a pass.
 
@@ -111,15 +111,15 @@ class Variational(nn.Module):
         std = _masked(self.param.std(self), kept)
         return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
 
-    def _spread(self, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """(root, scale) with variance = scale * root^2."""
+    def _std_and_alpha(self, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """(std, alpha) with variance = alpha * std^2."""
         altered = self.permutation is not None or kept is not None
-        root, scale = (self._std(kept), None) if altered else self.param.spread(self)
-        if root.dtype == torch.float16:
+        std, alpha = (self._std(kept), None) if altered else self.param.std_and_alpha(self)
+        if std.dtype == torch.float16:
             raise ValueError(
                 f"{self} has float16 weights, which cannot hold variances: keep float32, use torch.autocast"
             )
-        return root, scale
+        return std, alpha
 
     @property
     def weight(self) -> Tensor:

@@ -1,9 +1,12 @@
-"""Local reparameterization: b = a mu + noise * sqrt(a^2 sigma^2), drawn per object and position (eqs. 4, 39-42).
+"""Local reparameterization, fast: the map of varnet.nn.lrt, which has it in two lines (eqs. 4, 39-42).
 
-`reparameterize` is the whole idea in a few lines of torch. `_Fused` is the same map with its gradient written out for
-eager training: everything after the two products happens in place, one tensor of the size of the output is kept for
-the backward pass (noise / std) instead of four, no squared weights are kept, and the factors 2 of the squares cancel.
-It is used wherever it applies; torch.compile, torch.func and half precision take the plain path.
+`reparameterize` draws the output of a layer. `_Fused` is the same with its gradient written out for eager training:
+everything after the two products happens in place, one tensor of the size of the output is kept for the backward pass
+(noise / std) instead of four, no squared weights are kept, and the factors 2 of the squares cancel. It is used wherever
+it applies; torch.compile, torch.func and half precision take the plain path.
+
+The variance of the weights comes as alpha * std^2: alpha is one number for all of them or one for each output unit, or
+None for 1. Where alpha is given, std is the standard deviation at alpha = 1, up to its sign: mu for N(mu, alpha mu^2).
 """
 
 from typing import NamedTuple
@@ -12,9 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from varnet.nn.lrt import EPS
 from varnet.nn.noise import forward_mode, in_memory_order, perturb_, shifted, transformed
-
-EPS = 1e-16  # added to the variance under the square root, as in the paper's runs
 
 
 class Convolution(NamedTuple):
@@ -30,64 +32,63 @@ def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | 
     return F.linear(x, weight, bias) if conv is None else F.conv2d(x, weight, bias, *conv)
 
 
-class Spread(NamedTuple):
-    """What the variance of the output is made of: (a^2 weights) * scale."""
+class WeightVariance(NamedTuple):
+    """The variances of the weights in the memory layout of the products: weights * alpha."""
 
     weights: Tensor
-    scale: Tensor | None  # one number for each output, or for all; None for 1
+    alpha: Tensor | None  # one number for each output, or for all; None for 1
 
 
-def spread(root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Spread:
-    """Of weights with the variance scale * root^2. Alpha leaves the sum over the inputs of a dense layer, which has
-    more weights than outputs, and stays in a convolution, which has fewer."""
+def weight_variance(std: Tensor, alpha: Tensor | None, conv: Convolution | None) -> WeightVariance:
+    """Alpha leaves the sum over the inputs of a dense layer, which has more weights than outputs, and stays in a
+    convolution, which has fewer."""
     if conv is None:
-        return Spread(_variance_in_layout(root, None), scale)
-    return Spread(_variance_in_layout(root, scale), None)
+        return WeightVariance(_variance_in_layout(std, None), alpha)
+    return WeightVariance(_variance_in_layout(std, alpha), None)
 
 
-def output_variance(x: Tensor, weights: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
-    """(a^2 weights) * scale + EPS, without a gradient."""
+def variance_without_grad(x: Tensor, weights: Tensor, alpha: Tensor | None, conv: Convolution | None) -> Tensor:
+    """The variance of the output, (a^2 weights) * alpha + EPS, in few passes over the memory."""
     if conv is not None:  # EPS as the bias of the convolution is one pass over the output less
         return product(x.square(), weights, weights.new_full(weights.shape[:1], EPS), conv)
     out = product(x.square(), weights, None, conv)
-    return (out if scale is None else out.mul_(scale)).add_(EPS)
+    return (out if alpha is None else out.mul_(alpha)).add_(EPS)
 
 
-def dispersion(x: Tensor, root: Tensor, scale: Tensor | None, conv: Convolution | None) -> Tensor:
-    """a^2 (scale root^2): the variance of the output."""
+def output_variance(x: Tensor, std: Tensor, alpha: Tensor | None, conv: Convolution | None) -> Tensor:
+    """a^2 (alpha std^2): the variance of the output."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed():
-        return _squares(x, _variance(root, scale), conv).add(EPS)
+        return _squares(x, _variance(std, alpha), conv).add(EPS)
     if low_precision(x) is None:
-        return output_variance(x, *spread(root, scale, conv), conv)
-    return _squares(x, _variance_in_layout(root, scale), conv).add(EPS)
+        return variance_without_grad(x, *weight_variance(std, alpha, conv), conv)
+    return _squares(x, _variance_in_layout(std, alpha), conv).add(EPS)
 
 
 def reparameterize(
-    x: Tensor, mean: Tensor | None, root: Tensor, bias: Tensor | None, scale: Tensor | None, conv: Convolution | None
+    x: Tensor, mean: Tensor | None, std: Tensor, bias: Tensor | None, alpha: Tensor | None, conv: Convolution | None
 ) -> Tensor:
-    """One sample of the output of a layer whose weights have the given mean (None for 0) and variance scale * root^2,
-    with scale None for 1, one number, or one number per output unit."""
+    """One sample of the output of a layer whose weights have the given mean (None for 0) and variance alpha * std^2."""
     if _fusible(x, conv):
-        return _Fused.apply(x, mean, None if root is mean else root, bias, scale, conv)
-    return drawn(location(x, mean, bias, conv), dispersion(x, root, scale, conv), low_precision(x))
+        return _Fused.apply(x, mean, None if std is mean else std, bias, alpha, conv)
+    return sample(output_mean(x, mean, bias, conv), output_variance(x, std, alpha, conv), low_precision(x))
 
 
-def location(x: Tensor, mean: Tensor | None, bias: Tensor | None, conv: Convolution | None) -> Tensor | None:
+def output_mean(x: Tensor, mean: Tensor | None, bias: Tensor | None, conv: Convolution | None) -> Tensor | None:
     """The mean of the output; None for 0."""
     if mean is not None:
         return product(x, mean, bias, conv)
     return None if bias is None else _per_output(bias, conv)
 
 
-def drawn(mean: Tensor | None, variance: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+def sample(mean: Tensor | None, variance: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """mean + sqrt(variance) * noise; in a low precision, large values are held at the largest finite one."""
     if dtype is None:
         return shifted(mean, variance)
     return _held(shifted(None if mean is None else mean.float(), variance), dtype)
 
 
-def drawn_product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
-    """product with weights that were drawn: in float16 they may overflow, so float32 is used."""
+def product_of_draw(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
+    """The layer with weights that were drawn: in float16 they may overflow, so float32 is used."""
     if low_precision(x) != torch.float16:
         return product(x, weight, bias, conv)
     with torch.autocast(x.device.type, enabled=False):
@@ -133,16 +134,16 @@ def _fusible(x: Tensor, conv: Convolution | None) -> bool:
 
 
 class _Fused(torch.autograd.Function):
-    """reparameterize with its gradient. With r = noise / std and v = scale root^2:
+    """reparameterize with its gradient. With r = noise / (std of the output) and v = alpha std^2:
 
-    b = a mu + (a^2 v) r,   db/da = mu + a (v r),   db/droot = root scale a^2 r,   db/dscale = root^2 a^2 r / 2
+    b = a mu + (a^2 v) r,   db/da = mu + a (v r),   db/dstd = std alpha a^2 r,   db/dalpha = std^2 a^2 r / 2
 
-    root=None says that root is the mean itself, as it is for N(mu, alpha mu^2).
+    std=None says that std is the mean itself, as it is for N(mu, alpha mu^2).
     """
 
     @staticmethod
-    def forward(ctx, x, mean, root, bias, scale, conv):
-        variance = output_variance(x, *spread(mean if root is None else root, scale, conv), conv)
+    def forward(ctx, x, mean, std, bias, alpha, conv):
+        variance = variance_without_grad(x, *weight_variance(mean if std is None else std, alpha, conv), conv)
         if mean is not None:
             out = product(x, mean, bias, conv)
         else:
@@ -150,7 +151,7 @@ class _Fused(torch.autograd.Function):
             out = out if bias is None else out.copy_(_per_output(bias, conv))
         ratio = perturb_(out, variance)
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(x, mean, root, bias, scale, ratio)
+            ctx.save_for_backward(x, mean, std, bias, alpha, ratio)
             ctx.conv = conv
         return out
 
@@ -158,53 +159,53 @@ class _Fused(torch.autograd.Function):
     def backward(ctx, grad):
         if torch.is_grad_enabled():  # create_graph=True
             return _differentiable_backward(ctx, grad)
-        x, mean, root, _bias, scale, ratio = ctx.saved_tensors
-        need_x, need_mean, need_root, need_bias, need_scale, _ = ctx.needs_input_grad
-        shared, root = root is None, mean if root is None else root
-        need_weight = need_scale or (need_mean if shared else need_root)
-        variance, in_output = spread(root, scale, ctx.conv)
+        x, mean, std, _bias, alpha, ratio = ctx.saved_tensors
+        need_x, need_mean, need_std, need_bias, need_alpha, _ = ctx.needs_input_grad
+        same, std = std is None, mean if std is None else std
+        need_weight = need_alpha or (need_mean if same else need_std)
+        variance, in_output = weight_variance(std, alpha, ctx.conv)
         outer = grad * ratio if in_output is None else (grad * ratio).mul_(in_output)
-        grad_x, grad_root = _product_backward(outer, x.square(), variance, ctx.conv, need_x, need_weight)
-        grad_root = _scaled(grad_root.mul_(root), scale if in_output is None else None) if need_weight else None
-        grad_scale = _scale_backward(grad_root, root, scale) if need_scale else None
+        grad_x, grad_std = _product_backward(outer, x.square(), variance, ctx.conv, need_x, need_weight)
+        grad_std = _times_alpha(grad_std.mul_(std), alpha if in_output is None else None) if need_weight else None
+        grad_alpha = _alpha_backward(grad_std, std, alpha) if need_alpha else None
         grad_mean = None
         if mean is not None:
             direct, grad_mean = _product_backward(grad, x, mean, ctx.conv, need_x, need_mean)
             grad_x = direct.addcmul_(grad_x, x) if need_x else None
         elif need_x:
             grad_x.mul_(x)
-        if shared and need_mean:
-            grad_mean.add_(grad_root)
+        if same and need_mean:
+            grad_mean.add_(grad_std)
         grad_bias = _sum_to_outputs(grad, ctx.conv) if need_bias else None
-        return grad_x, grad_mean, grad_root if need_root else None, grad_bias, grad_scale, None
+        return grad_x, grad_mean, grad_std if need_std else None, grad_bias, grad_alpha, None
 
 
-def _variance(root: Tensor, scale: Tensor | None) -> Tensor:
-    return root.square() if scale is None else root.square() * _per_weight(scale, root)
+def _variance(std: Tensor, alpha: Tensor | None) -> Tensor:
+    return std.square() if alpha is None else std.square() * _per_weight(alpha, std)
 
 
-def _variance_in_layout(root: Tensor, scale: Tensor | None) -> Tensor:
-    """As _variance, with the strides of root: elementwise operations lose the channels-last strides of weights with one
+def _variance_in_layout(std: Tensor, alpha: Tensor | None) -> Tensor:
+    """As _variance, with the strides of std: elementwise operations lose the channels-last strides of weights with one
     input channel, and the two products of the layer would come out in different layouts."""
-    return _scaled(torch.mul(root, root, out=torch.empty_like(root)), scale)
+    return _times_alpha(torch.mul(std, std, out=torch.empty_like(std)), alpha)
 
 
-def _scaled(values: Tensor, scale: Tensor | None) -> Tensor:
-    return values if scale is None else values.mul_(_per_weight(scale, values))
+def _times_alpha(values: Tensor, alpha: Tensor | None) -> Tensor:
+    return values if alpha is None else values.mul_(_per_weight(alpha, values))
 
 
-def _per_weight(scale: Tensor, weight: Tensor) -> Tensor:
-    return scale.view(-1, *[1] * (weight.dim() - 1)) if scale.dim() else scale
+def _per_weight(alpha: Tensor, weight: Tensor) -> Tensor:
+    return alpha.view(-1, *[1] * (weight.dim() - 1)) if alpha.dim() else alpha
 
 
-def _scale_backward(grad_root: Tensor, root: Tensor, scale: Tensor) -> Tensor:
-    """db/dscale = (db/droot * root) / (2 scale), summed over the weights that share the scale."""
-    twice = 2 * scale.clamp_min(torch.finfo(scale.dtype).tiny)  # the numerator has the factor scale
-    if scale.dim():
-        return (grad_root * root).reshape(len(root), -1).sum(1) / twice
-    if grad_root.stride() != root.stride():  # of an input in another layout than the weights
-        return (grad_root * root).sum() / twice
-    return torch.dot(_flat(grad_root), _flat(root)) / twice
+def _alpha_backward(grad_std: Tensor, std: Tensor, alpha: Tensor) -> Tensor:
+    """db/dalpha = (db/dstd * std) / (2 alpha), summed over the weights that share the alpha."""
+    twice = 2 * alpha.clamp_min(torch.finfo(alpha.dtype).tiny)  # the numerator has the factor alpha
+    if alpha.dim():
+        return (grad_std * std).reshape(len(std), -1).sum(1) / twice
+    if grad_std.stride() != std.stride():  # of an input in another layout than the weights
+        return (grad_std * std).sum() / twice
+    return torch.dot(_flat(grad_std), _flat(std)) / twice
 
 
 def _flat(weight: Tensor) -> Tensor:
@@ -215,13 +216,13 @@ def _flat(weight: Tensor) -> Tensor:
 def _differentiable_backward(ctx, grad: Tensor) -> tuple:
     """The gradient as a function of the inputs, for second derivatives: the plain path with the same noise."""
     *saved, ratio = ctx.saved_tensors
-    # A view of each: x and root may depend on mean themselves, and only what passes through this layer counts here.
+    # A view of each: x and std may depend on mean themselves, and only what passes through this layer counts here.
     inputs = [None if tensor is None else tensor.view_as(tensor) for tensor in saved]
-    x, mean, root, bias, scale = inputs
-    std = dispersion(x, mean if root is None else root, scale, ctx.conv).sqrt()
-    noise = (ratio * std).detach()
-    centre = location(x, mean, bias, ctx.conv)
-    out = std * noise if centre is None else torch.addcmul(centre, std, noise)
+    x, mean, std, bias, alpha = inputs
+    output_std = output_variance(x, mean if std is None else std, alpha, ctx.conv).sqrt()
+    noise = (ratio * output_std).detach()
+    mean_of_output = output_mean(x, mean, bias, ctx.conv)
+    out = output_std * noise if mean_of_output is None else torch.addcmul(mean_of_output, output_std, noise)
     needs = ctx.needs_input_grad[:5]
     wanted = [tensor for tensor, need in zip(inputs, needs, strict=True) if need]
     grads = iter(torch.autograd.grad(out, wanted, grad, create_graph=True))

@@ -76,8 +76,8 @@ class Parameterization:
         """log(variance / mean^2), in a shape that broadcasts to the weights'."""
         raise NotImplementedError
 
-    def spread(self, q) -> tuple[Tensor, Tensor | None]:
-        """(root, scale) with variance = scale * root^2; scale is None or one number per layer or output unit."""
+    def std_and_alpha(self, q) -> tuple[Tensor, Tensor | None]:
+        """(std, alpha) with variance = alpha * std^2; alpha is None for 1, or one number per layer or output unit."""
         return self.std(q), None
 
     def kept(self, q) -> Tensor | None:
@@ -128,7 +128,7 @@ class Multiplicative(Parameterization):
     def variance(self, q) -> Tensor:
         return self.log_alpha_of(q).exp() * q.mu.square()
 
-    def spread(self, q) -> tuple[Tensor, Tensor | None]:
+    def std_and_alpha(self, q) -> tuple[Tensor, Tensor | None]:
         return q.mu, self.clipped(q.log_alpha).exp()
 
 
@@ -162,7 +162,7 @@ class WeightWise(Multiplicative):
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         return weight.shape
 
-    def spread(self, q) -> tuple[Tensor, Tensor | None]:
+    def std_and_alpha(self, q) -> tuple[Tensor, Tensor | None]:
         return self.std(q), None
 
 
