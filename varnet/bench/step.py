@@ -10,7 +10,8 @@ from varnet import kl
 from varnet.bench.timing import interleaved
 from varnet.runs.build import build_model, load_data
 from varnet.runs.composing import composed
-from varnet.train.trainer import Trainer, make_optimizer
+from varnet.train.optimizer import make_optimizer
+from varnet.train.trainer import Trainer
 
 STEPS = 10  # per measurement
 TARGET = 1.03
@@ -57,7 +58,7 @@ def looped(cfg, data, folder: Path):
 def bare_steps(cfg, data):
     """The same network, loss and optimizer, on one fixed batch."""
     trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), Path())
-    model, optimizer = trainer.model.train(), make_optimizer(trainer.model, cfg)
+    model, optimizer = trainer.model.train(), make_optimizer(trainer.model, cfg, len(trainer.data.train_y))
     x, y = next(iter(trainer.loader))
     size = len(data.train_y)
 

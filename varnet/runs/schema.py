@@ -21,6 +21,7 @@ from varnet.base.checks import (
 )
 from varnet.base.invocation import command
 from varnet.errors import ConfigError
+from varnet.train.optimizer import OPTIMIZERS
 from varnet.train.schedule import DECAYS
 
 GROUPS = {  # group -> its keys
@@ -32,6 +33,7 @@ GROUPS = {  # group -> its keys
     "prior": ("name", "estimator", "nu", "gradient", "scale", "learn_scale"),
     "schedule": (
         "epochs", "batch_size", "lr", "decay", "warmup", "beta", "beta_from", "beta_until", "log_alpha",
+        "optimizer", "momentum", "weight_decay", "beta1", "floor",
     ),
     "schedule.log_alpha": ("lr_mult", "beta2"),
     "eval": ("every", "samples", "elbo_samples", "max_batch"),
@@ -66,6 +68,11 @@ CHECKS = {
     "schedule.beta": number(0),
     "schedule.beta_from": number(0),
     "schedule.beta_until": number(0),
+    "schedule.optimizer": or_null(one_of(*OPTIMIZERS)),
+    "schedule.momentum": or_null(number(0, 1, below=True)),
+    "schedule.weight_decay": or_null(number(0)),
+    "schedule.beta1": or_null(number(0, 1, below=True)),
+    "schedule.floor": or_null(number(0)),
     "schedule.log_alpha.lr_mult": number(0, above=True),
     "schedule.log_alpha.beta2": number(0, 1, below=True),
     "param.l2": number(0),

@@ -1,7 +1,7 @@
 """Learning rate and weight of the KL as functions of the step."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 DECAYS = ("linear", "cosine", "constant")
 
@@ -18,6 +18,7 @@ class Schedule:
     beta: float = 1.0
     beta_from: float = 0  # epochs
     beta_until: float = 0
+    floor: float = 0.0  # lr falls no lower
 
     @property
     def steps(self) -> int:
@@ -28,7 +29,7 @@ class Schedule:
         left = 1 - step / self.steps
         factor = {"linear": left, "cosine": 0.5 * (1 + math.cos(math.pi * (1 - left))), "constant": 1.0}[self.decay]
         warm = self.warmup * self.steps_per_epoch
-        return self.lr * factor * (min(1.0, (step + 1) / warm) if warm else 1.0)
+        return max(self.floor, self.lr * factor * (min(1.0, (step + 1) / warm) if warm else 1.0))
 
     def beta_at(self, step: int) -> float:
         """0 up to beta_from, then linear up to beta_until (sparse variational dropout: 5 and 20)."""
@@ -36,3 +37,6 @@ class Schedule:
         if epoch >= self.beta_until:
             return self.beta
         return self.beta * max(0.0, epoch - self.beta_from) / (self.beta_until - self.beta_from)
+
+
+SCHEDULED = frozenset(field.name for field in fields(Schedule))  # what a configuration may say of it

@@ -26,8 +26,9 @@ from varnet.nn.objective import terms
 from varnet.train import checkpoint
 from varnet.train.batch_norm import pool_batch_norm
 from varnet.train.logger import Logger, Progress, weights_summary
+from varnet.train.optimizer import make_optimizer
 from varnet.train.placing import placed, use_channels_last
-from varnet.train.schedule import Schedule
+from varnet.train.schedule import SCHEDULED, Schedule
 
 log = logging.getLogger("varnet")
 CHECK_EVERY = 50  # steps between two looks at whether the loss is finite
@@ -45,9 +46,9 @@ class Trainer:
         self.rank, self.ranks = distributed.rank(), distributed.world_size()
         part = {"rank": self.rank, "world_size": self.ranks}
         self.loader = self._loader("train", cfg.schedule.batch_size, seed=cfg.seed, **part)
-        schedule = {k: v for k, v in cfg.schedule.items() if k not in ("batch_size", "log_alpha")}
+        schedule = {k: v for k, v in cfg.schedule.items() if k in SCHEDULED and v is not None}
         self.schedule = Schedule(steps_per_epoch=len(self.loader), **schedule)
-        self.optimizer = make_optimizer(self.model, cfg)
+        self.optimizer = make_optimizer(self.model, cfg, len(data.train_y))
         # The loss is N times a mean: a scale of 65536 / N leaves the gradients where float16 wants them.
         scale = 65536.0 / len(data.train_y)
         self.scaler = torch.amp.GradScaler(device.type, init_scale=scale, enabled=cfg.precision == "fp16")
@@ -199,8 +200,15 @@ class Trainer:
         return row, log_alphas
 
     def evaluate(self) -> dict:
+        """On the test set, and under the same names with _val on the images held out, where there are any."""
+        if self.data.validation_y is None:
+            return self._evaluate("test", self.data.test_y)
+        held_out = self._evaluate("validation", self.data.validation_y)
+        return self._evaluate("test", self.data.test_y) | {f"{key}_val": value for key, value in held_out.items()}
+
+    def _evaluate(self, split: str, labels: Tensor) -> dict:
         size, fold = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
-        batches = self._loader("test", min(size, len(self.data.test_y)))
+        batches = self._loader(split, min(size, len(labels)))
         seed = self.cfg.seed + 1000 * self.epoch
         return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed, fold)
 
@@ -306,18 +314,6 @@ class Trainer:
             hook.remove()
         faults += [n for n, m in self.model.named_modules() if isinstance(m, Variational) and not m.kl().isfinite()]
         return f"in layer {faults[0]}" if faults else "though each layer's output is finite now"
-
-
-def make_optimizer(model: nn.Module, cfg: DictConfig) -> torch.optim.Adam:
-    """Adam; log alpha has a group of its own, with the same rates unless the schedule says otherwise."""
-    named = list(model.named_parameters())
-    alphas = [p for n, p in named if n.rpartition(".")[2] == "log_alpha"]
-    others = [p for n, p in named if n.rpartition(".")[2] != "log_alpha"]
-    group = cfg.schedule.log_alpha
-    groups = [{"params": others, "lr_mult": 1.0, "betas": (0.9, 0.999)}]
-    if alphas:
-        groups.append({"params": alphas, "lr_mult": group.lr_mult, "betas": (0.9, group.beta2)})
-    return torch.optim.Adam(groups, lr=cfg.schedule.lr, fused=True)
 
 
 def rng_state() -> dict:
