@@ -16,15 +16,15 @@ BETA1, BETA2 = 0.9, 0.999
 def make_optimizer(model: nn.Module, cfg: DictConfig, size: int) -> "torch.optim.Optimizer | Together":
     """Adam as published, or what the schedule says.
 
-    size: training objects. schedule.weight_decay shrinks the weights of layers without noise by lr times itself a step,
-    apart from the gradient; the objective is untouched.
+    size: training objects. schedule.weight_decay shrinks the weights of layers without noise by lr times itself a step
+    (of SGD through its momentum, as is usual): the objective is untouched.
     """
     schedule = cfg.schedule
     plain, decayed, alphas = _parts(model, bool(schedule.get("weight_decay")))
     beta1 = BETA1 if schedule.get("beta1") is None else schedule.beta1
     of_alpha = {"params": alphas, "lr_mult": schedule.log_alpha.lr_mult, "betas": (beta1, schedule.log_alpha.beta2)}
-    groups = [{"params": params, "lr_mult": 1.0, "weight_decay": decay}
-              for params, decay in ((plain, 0.0), (decayed, schedule.get("weight_decay") or 0.0)) if params]  # fmt: skip
+    both = ((plain, 0.0), (decayed, schedule.get("weight_decay")))
+    groups = [{"params": params, "lr_mult": 1.0, "weight_decay": decay} for params, decay in both if params]
     if schedule.get("optimizer") != "sgd":
         kind = torch.optim.AdamW if decayed else torch.optim.Adam
         groups = [group | {"betas": (beta1, BETA2)} for group in groups] + ([of_alpha] if alphas else [])
