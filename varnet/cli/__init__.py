@@ -1,8 +1,11 @@
 """The command `varnet`, and a module for each of its subcommands. In a checkout train.py and scripts/ do the same."""
 
 import importlib
+import os
 import sys
 from difflib import get_close_matches
+
+from varnet.base.invocation import STARTED
 
 COMMANDS = {  # name -> (what it does, function of its module)
     "train": ("train one network, or sweep with -m", "command_line"),
@@ -18,9 +21,9 @@ COMMANDS = {  # name -> (what it does, function of its module)
 
 
 def help_text() -> str:
-    lines = [f"  varnet {name:<10} {about}" for name, (about, _) in COMMANDS.items()]
-    return "\n".join(["varnet: variance networks and variational dropout", "", *lines, "",
-                      "varnet COMMAND --help tells more; varnet --version"]) + "\n"  # fmt: skip
+    lines = [f"  varnet {name:<10} {about}\n" for name, (about, _) in COMMANDS.items()]
+    title, end = "varnet: variance networks and variational dropout", "varnet COMMAND --help tells more"
+    return f"{title}\n\n{''.join(lines)}\n{end}; varnet --version\n"
 
 
 def main() -> None:
@@ -36,7 +39,9 @@ def main() -> None:
     if name not in COMMANDS:
         close = get_close_matches(name, COMMANDS, 1)
         hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
-        sys.exit(f"error: there is no command {name}: {hint}")
+        print(f"error: there is no command {name}: {hint}", file=sys.stderr)
+        sys.exit(2)
+    os.environ[STARTED] = "varnet"
     sys.argv[:2] = [f"varnet {name}"]
     command = getattr(importlib.import_module(f"varnet.cli.{name}"), COMMANDS[name][1])
     sys.exit(command(sys.argv[1:]))

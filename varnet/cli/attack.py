@@ -1,6 +1,6 @@
 """Attack finished runs by gradient, as Figure 7 does, and report how many attacks succeed by iteration:
 
-python scripts/attack.py RUN [RUN ...] [iterations=40 samples=10 ...]     keys: configs/attack.yaml
+python scripts/attack.py RUN [RUN ...] [iterations=40 samples=10 ...]     --help lists the keys
 
 RUN is a run's folder, or a file snapshot_EPOCH.pt in one. Runs that differ only in their seeds are one network: its
 rate is the average over them (n). Prints a table, and writes attack.json and attack.png into the run's folder, or into
@@ -25,6 +25,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
+from varnet.base.invocation import as_typed
 from varnet.runs.composing import CONFIGS
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ RESULT = "attack.json"
 
 def main(arguments: list[str]) -> int:
     if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__ + "\n" + DEFAULTS.read_text(), end="")
+        print(as_typed(__doc__ + "\n" + DEFAULTS.read_text()), end="")
         return 0 if arguments else 2
 
     from varnet.base.device import find, tune_cpu

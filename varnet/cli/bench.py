@@ -11,6 +11,8 @@ import json
 import sys
 from pathlib import Path
 
+from varnet.base.invocation import as_typed
+
 SUITES = ("layers", "data", "step", "evaluation", "attack", "compress")
 
 
@@ -27,7 +29,9 @@ def show(title: str, rows: list[dict]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=as_typed(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("suite", choices=SUITES)
     parser.add_argument("--json", type=Path, help="write the rows to this file as well")
     parser.add_argument("--repeats", type=int, help="rounds; the default is the suite's own")

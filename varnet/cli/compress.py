@@ -20,12 +20,14 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
+from varnet.base.invocation import as_typed
+
 DEFAULTS = {"threshold": 3.0, "out": None, "data_dir": None, "threads": 1, "repeats": 100}
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(__doc__, end="")
+        print(as_typed(__doc__), end="")
         return 0 if arguments else 2
 
     from varnet.base.device import tune_cpu

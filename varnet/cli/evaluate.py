@@ -1,6 +1,6 @@
 """Every prediction mode, uncertainty, weight samples and pruning of a finished run:
 
-python scripts/evaluate.py RUN [RUN ...] [eval.samples=100 eval.ood=cifar10 ...]     keys: configs/evaluate.yaml
+python scripts/evaluate.py RUN [RUN ...] [eval.samples=100 eval.ood=cifar10 ...]     --help lists the keys
 
 RUN is a run's folder; its own configuration says which data and model. Prints a table, and writes evaluation.json and
 pictures into the folder (or into out=FOLDER). Several runs are evaluated as one deep ensemble, which needs out=FOLDER;
@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
+from varnet.base.invocation import as_typed
 from varnet.runs.composing import CONFIGS
 
 DEFAULTS = CONFIGS / "evaluate.yaml"
@@ -23,7 +24,7 @@ RESULT = "evaluation.json"
 
 def main(arguments: list[str]) -> int:
     if not arguments or {"-h", "--help"} & set(arguments):
-        print(__doc__ + "\n" + DEFAULTS.read_text(), end="")
+        print(as_typed(__doc__ + "\n" + DEFAULTS.read_text()), end="")
         return 0 if arguments else 2
 
     from varnet.base.device import find, tune_cpu

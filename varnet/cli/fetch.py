@@ -7,6 +7,7 @@ import argparse
 import logging
 import sys
 
+from varnet.base.invocation import as_typed
 from varnet.data import NAMES
 from varnet.data.fetch import fetch
 from varnet.data.folder import data_folder
@@ -29,7 +30,9 @@ def report(name: str, data_dir: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=as_typed(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="+", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--data-dir", help="folder of the data; default: the variable VARNET_DATA, else data")
     args = parser.parse_args(arguments)

@@ -13,12 +13,15 @@ from rich.table import Table
 
 from varnet.base import plots
 from varnet.base.files import write_atomically
+from varnet.base.invocation import as_typed
 from varnet.errors import ConfigError
 from varnet.report import groups as report
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=as_typed(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folders of runs, or folders that hold them")
     parser.add_argument(
         "--metrics", default=",".join(report.METRICS), help="columns of the table: names in metrics.json"

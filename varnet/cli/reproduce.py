@@ -21,6 +21,8 @@ import json
 import sys
 from pathlib import Path
 
+from varnet.base.invocation import as_typed
+
 PASSED_ON = ("out_dir", "data_dir", "device", "threads", "precision", "checkpoint_every", "checkpoint_minutes")
 DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "out": "outputs/reproduction"}
 
@@ -66,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
 def rebuild(arguments: list[str]) -> int:
     if not arguments or "-h" in arguments or "--help" in arguments:
-        print(__doc__, end="")
+        print(as_typed(__doc__), end="")
         return 0 if arguments else 2
 
     from hydra.errors import HydraException

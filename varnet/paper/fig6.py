@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from varnet.base.checks import shown
+from varnet.base.invocation import command
 from varnet.base.nested import flat
 from varnet.errors import ConfigError
 from varnet.rl.grid import composed
@@ -55,7 +56,7 @@ def collect(folders: Iterable[Path]) -> dict[tuple[str, str], Curves]:
     for folder in map(Path, folders):
         metrics = finished(folder)
         if metrics is None:
-            raise ConfigError(f"{folder} holds no finished run: finish it with python scripts/rl.py resume={folder}")
+            raise ConfigError(f"{folder} holds no finished run: finish it with {command('rl')} resume={folder}")
         curves = found.setdefault((metrics["env"], metrics["policy"]), Curves())
         config = identity(saved_config(folder, "", RL)) | {"seed": None}
         if curves and (lines := differences(config, curves.config)):
@@ -66,7 +67,7 @@ def collect(folders: Iterable[Path]) -> dict[tuple[str, str], Curves]:
         curves.metrics, curves.config, curves.commits = metrics, config, commits
         curves[metrics["seed"]] = scores_of(folder, metrics["episodes"])
     if not found:
-        raise ConfigError("there is no finished run to report: start with python scripts/rl.py --help")
+        raise ConfigError(f"there is no finished run to report: start with {command('rl')} --help")
     return dict(sorted(found.items(), key=lambda item: [_rank(item[0][0], [*TASKS]), _rank(item[0][1], [*STYLES])]))
 
 

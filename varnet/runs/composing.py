@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 import varnet
+from varnet.base.invocation import command
 
 PACKAGE = Path(varnet.__file__).resolve().parent
 # Beside the package in a checkout, inside of it in a wheel.
 CONFIGS = next(folder for folder in (PACKAGE / "configs", PACKAGE.parent / "configs") if folder.is_dir())
 RL_CONFIGS = CONFIGS / "rl"
+OmegaConf.register_new_resolver("command", command, replace=True)  # for the help that stands in train.yaml
 
 
 def composed(*overrides: str, name: str = "train") -> DictConfig:

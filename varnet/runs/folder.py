@@ -8,6 +8,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from varnet.base.files import write_atomically
+from varnet.base.invocation import as_typed
 from varnet.errors import ConfigError
 from varnet.runs.identity import digest
 
@@ -81,7 +82,7 @@ def saved_config(
     except Exception as error:
         raise wrong(f"has a {CONFIG} that cannot be read: restore it or start the run anew") from error
     if (made_by := RL if "policy" in cfg else TRAIN) != script:
-        raise wrong(f"is a run of {made_by}: name the folder of a run of {script}")
+        raise wrong(as_typed(f"is a run of {made_by}: name the folder of a run of {script}"))
     for name in TARGETS:
         stored = OmegaConf.select(cfg, name)
         if stored is not None and (targets or {}).get(name) != stored:
