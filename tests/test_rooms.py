@@ -24,6 +24,7 @@ ROOMS = (  # from the ground up; rooms of one line may not import each other
     ("cli",),
 )
 FLOOR = {room: floor for floor, rooms in enumerate(ROOMS) for room in rooms}
+LAZY = {name: f"varnet.{home}" for home, names in varnet.HOMES.items() for name in names}  # what `varnet` itself offers
 
 
 def room_of(module: str) -> str:
@@ -36,7 +37,7 @@ def imported(path: Path) -> set[str]:
     found = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "varnet":
-            found |= {f"varnet.{a.name}" if a.name in FLOOR else "varnet" for a in node.names}
+            found |= {f"varnet.{a.name}" if a.name in FLOOR else LAZY.get(a.name, "varnet") for a in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             found.add(node.module)
     return {name for name in found if name.split(".")[0] == "varnet"}

@@ -4,12 +4,53 @@
 >>> model = varnet.variational(torch.nn.Linear(4, 2), param="layer", prior="loguniform")
 >>> with varnet.predicting(model, "deterministic"):
 ...     same_as_before = model(torch.zeros(1, 4))
+
+The names below are loaded when they are first used; docs/library.md shows each of them.
 """
 
-from varnet.nn.convert import variational
-from varnet.nn.modes import predicting, resample, set_mode
-from varnet.nn.objective import kl, negative_elbo
-from varnet.nn.theorem1 import collapse
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # what editors and type checkers see
+    from varnet.attack.gradient import Attack
+    from varnet.compress.compacting import compact
+    from varnet.evaluation.ensemble import Ensemble
+    from varnet.evaluation.predictions import predict
+    from varnet.evaluation.pruning import prune
+    from varnet.nn.convert import variational
+    from varnet.nn.layers import Conv2d, Linear
+    from varnet.nn.modes import predicting, resample, set_mode
+    from varnet.nn.objective import kl, negative_elbo
+    from varnet.nn.theorem1 import collapse
+    from varnet.runs.opening import open_run
 
 __version__ = "0.1.0"
-__all__ = ["collapse", "kl", "negative_elbo", "predicting", "resample", "set_mode", "variational"]
+__all__ = [
+    "Attack", "Conv2d", "Ensemble", "Linear", "collapse", "compact", "kl", "negative_elbo", "open_run", "predict",
+    "predicting", "prune", "resample", "set_mode", "variational",
+]  # fmt: skip
+HOMES = {  # module -> the public names that it has
+    "attack.gradient": ("Attack",),
+    "compress.compacting": ("compact",),
+    "evaluation.ensemble": ("Ensemble",),
+    "evaluation.predictions": ("predict",),
+    "evaluation.pruning": ("prune",),
+    "nn.convert": ("variational",),
+    "nn.layers": ("Conv2d", "Linear"),
+    "nn.modes": ("predicting", "resample", "set_mode"),
+    "nn.objective": ("kl", "negative_elbo"),
+    "nn.theorem1": ("collapse",),
+    "runs.opening": ("open_run",),
+}
+
+
+def __getattr__(name: str) -> object:
+    home = next((module for module, names in HOMES.items() if name in names), None)
+    if home is None:
+        raise AttributeError(f"module 'varnet' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"varnet.{home}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

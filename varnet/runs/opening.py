@@ -50,3 +50,14 @@ def open_finished(folder: Path, data_dir: str | None = None, targets: dict[str, 
             raise
         raise ConfigError(f"{stranger}; its checkpoint does not fit the model of its configuration") from error
     return Finished(folder, cfg, metrics, data, model)
+
+
+def open_run(path: str | Path, data_dir: str | None = None, targets: dict[str, str] | None = None) -> Finished:
+    """A finished run by its folder: the model in evaluation mode on the CPU, its data, configuration and metrics.
+
+    data_dir   folder of the datasets; None: the run's own
+    targets    as for open_finished
+    """
+    found = open_finished(Path(path), data_dir, targets)
+    found.model.eval()
+    return found
