@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.train import two_ranks
 from torch import nn
 
 from tests.composing import ROOT, composed, tiny
 from tests.statistics_helper import assert_same_mean
+from tests.train import two_ranks
 from varnet.base import distributed
 from varnet.cli.train import run
 from varnet.runs.folder import folder_of

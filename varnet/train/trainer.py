@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from varnet.base import distributed, plots
 from varnet.base.signals import STOPPING, Handlers, handled, preemption_signal
-from varnet.data import Dataset
+from varnet.data import Dataset, Loader
 from varnet.errors import Diverged, Interrupted
 from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
@@ -27,7 +27,7 @@ from varnet.train import checkpoint
 from varnet.train.batch_norm import pool_batch_norm
 from varnet.train.logger import Logger, Progress, weights_summary
 from varnet.train.optimizer import make_optimizer
-from varnet.train.placing import placed, use_channels_last
+from varnet.train.placing import IMAGES, laid_out, measured, placed, unsure, use_channels_last
 from varnet.train.schedule import SCHEDULED, Schedule
 
 log = logging.getLogger("varnet")
@@ -44,8 +44,7 @@ class Trainer:
         self.model = placed(pool_batch_norm(model), cfg, device)
         self.forward = torch.compile(self.model) if cfg.compile else self.model
         self.rank, self.ranks = distributed.rank(), distributed.world_size()
-        part = {"rank": self.rank, "world_size": self.ranks}
-        self.loader = self._loader("train", cfg.schedule.batch_size, seed=cfg.seed, **part)
+        self.loader = self._training_loader()
         schedule = {k: v for k, v in cfg.schedule.items() if k in SCHEDULED and v is not None}
         self.schedule = Schedule(steps_per_epoch=len(self.loader), **schedule)
         self.optimizer = make_optimizer(self.model, cfg, len(data.train_y))
@@ -67,6 +66,28 @@ class Trainer:
         """Of the whole split, not of this rank's part, unless the options say so."""
         options = {"rank": 0, "world_size": 1, "channels_last": self.channels_last, **options}
         return self.data.loader(split, batch_size, device=self.device, **options)
+
+    def _training_loader(self) -> Loader:
+        part = {"rank": self.rank, "world_size": self.ranks}
+        return self._loader("train", self.cfg.schedule.batch_size, seed=self.cfg.seed, **part)
+
+    def _lay_out(self, channels_last: bool) -> None:
+        """Change the memory format of the network and of its batches."""
+        if channels_last == self.channels_last:
+            return
+        self.channels_last, state = channels_last, self.loader.state_dict()
+        laid_out(self.model, channels_last)
+        self.loader = self._training_loader()
+        self.loader.load_state_dict(state)
+
+    def _measure_layout(self) -> None:
+        """Before the first step: a run that goes on keeps its format, and so its bits."""
+        if self.step or not unsure(self.model, self.cfg, self.device):
+            return
+        x = torch.rand(min(IMAGES, len(self.data.train_y)), *self.data.in_shape)
+        self._lay_out(
+            distributed.from_first(lambda: measured(self.model.train(), x, self.channels_last, self._autocast))
+        )
 
     # ---- one step
 
@@ -114,6 +135,7 @@ class Trainer:
 
     def fit(self) -> dict:
         """Train to the end and return the last line of history."""
+        self._measure_layout()
         if self.rank == 0:
             self.logger = Logger(self.folder, self.epoch, self.step)
         with self._signals(), Progress(self.schedule.epochs, self.epoch) as progress:
@@ -249,9 +271,11 @@ class Trainer:
             "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(), "loader": self.loader.state_dict(), "ranks": own,
             "epoch": self.epoch, "step": self.step, "seconds": self.seconds, "config": self.identity,
+            "channels_last": self.channels_last,
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
+        self._lay_out(state.get("channels_last", self.channels_last))
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
