@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.data.tiny_data import tiny_arrays, tiny_spec, write_files
-from varnet.data import official
+from tests.data.tiny_data import install_tiny, tiny_spec, write_files
+from varnet.data import DATASETS
 
-SCRIPT = Path(__file__).parents[1] / "scripts" / "fetch_data.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "fetch_data.py"
 
 
 @pytest.fixture
@@ -30,14 +30,13 @@ def run(monkeypatch, capsys):
 def test_datasets_without_files_in_a_process_of_its_own(tmp_path):
     command = [sys.executable, str(SCRIPT), "digits", "toy"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and "digits: nothing to fetch" in done.stdout and "toy: generated" in done.stdout
+    assert done.returncode == 0 and "digits: nothing to fetch" in done.stdout and "toy: nothing to fetch" in done.stdout
     assert not os.listdir(tmp_path)
 
 
 def test_it_says_where_the_data_is_and_where_it_came_from(run, monkeypatch, tmp_path):
-    arrays = tiny_arrays("mnist")
-    monkeypatch.setitem(official.SPECS, "mnist", tiny_spec("mnist", arrays))
-    write_files(tmp_path / "mnist", official.SPECS["mnist"].encode(arrays))
+    _, files = install_tiny(monkeypatch, "mnist")
+    write_files(tmp_path / "mnist", files)
     for _ in range(2):  # fetched, then verified in the cache
         code, out, _ = run("mnist", "--data-dir", tmp_path)
         assert code == 0
@@ -48,11 +47,10 @@ def test_it_says_where_the_data_is_and_where_it_came_from(run, monkeypatch, tmp_
 
 
 def test_a_cache_that_is_not_the_official_data_is_found_out(run, monkeypatch, tmp_path):
-    arrays = tiny_arrays("mnist")
-    monkeypatch.setitem(official.SPECS, "mnist", tiny_spec("mnist", arrays))
-    write_files(tmp_path / "mnist", official.SPECS["mnist"].encode(arrays))
+    arrays, files = install_tiny(monkeypatch, "mnist")
+    write_files(tmp_path / "mnist", files)
     run("mnist", "--data-dir", tmp_path)
-    monkeypatch.setitem(official.SPECS, "mnist", tiny_spec("mnist", arrays | {"test_y": arrays["test_y"][::-1]}))
+    monkeypatch.setitem(DATASETS, "mnist", tiny_spec("mnist", arrays | {"test_y": arrays["test_y"][::-1]}))
     code, _, err = run("mnist", "--data-dir", tmp_path)
     assert code == 1 and "t10k-labels-idx1-ubyte has MD5" in err and "delete it" in err
 
@@ -61,7 +59,7 @@ def test_a_cache_that_is_not_the_official_data_is_found_out(run, monkeypatch, tm
 def test_a_bad_name_is_one_sentence(run, names):
     code, out, err = run(*names)
     assert code == 2 and out == ""
-    assert "mnits is not a dataset: choose from mnist, cifar10" in err
+    assert "mnits is not a dataset: choose from " in err and "mnist" in err
 
 
 @pytest.mark.parametrize("below", [".", "below"])

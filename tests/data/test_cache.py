@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.data.tiny_data import tiny_arrays, tiny_spec, write_files
-from varnet.data import folder, load, official, vision
-from varnet.data.fetch import fetch
+from tests.data.tiny_data import fetch, install_tiny, tiny_arrays, write_files
+from varnet.data import folder, load, vision
 from varnet.data.folder import data_folder
 from varnet.errors import DataError
 
@@ -24,10 +23,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def mnist(monkeypatch, tmp_path):
     """A data folder with tiny MNIST files, and no way to fetch anything else."""
-    monkeypatch.setitem(official.SPECS, "mnist", tiny_spec("mnist", tiny_arrays("mnist")))
+    _, files = install_tiny(monkeypatch, "mnist")
     monkeypatch.setattr(vision, "download", lambda *_: pytest.fail("a download was tried"))
     monkeypatch.setenv("PATH", "")
-    write_files(tmp_path / "mnist", official.SPECS["mnist"].encode(tiny_arrays("mnist")))
+    write_files(tmp_path / "mnist", files)
     return tmp_path
 
 
@@ -161,10 +160,9 @@ SETUP = """
 import os, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from tests.data.tiny_data import tiny_arrays, tiny_spec
-from varnet.data import official, vision
-from varnet.data.fetch import fetch
-official.SPECS["mnist"] = tiny_spec("mnist", tiny_arrays("mnist"))
+from tests.data.tiny_data import fetch, tiny_arrays, tiny_spec
+from varnet.data import DATASETS, vision
+DATASETS["mnist"] = tiny_spec("mnist", tiny_arrays("mnist"))
 data = Path({data!r})
 """
 
@@ -178,13 +176,12 @@ def start(data: Path, code: str) -> subprocess.Popen:
 
 TOGETHER = """
 import time
-from varnet.data.official import SPECS
 
-def slow_download(name, scratch):
+def slow_download(name, scratch, official, labels):
     with open(data / "downloads", "a") as log:
         log.write("x")
     time.sleep(1.0)
-    return SPECS[name].encode(tiny_arrays(name))
+    return official.encode(tiny_arrays(name.lower()))
 
 vision.download = slow_download
 (data / f"ready{os.getpid()}").touch()

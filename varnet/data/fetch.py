@@ -1,20 +1,24 @@
-"""A named dataset -> verified arrays: from the cache, else from the first source that gives the official bytes."""
+"""A dataset of official files -> verified arrays: from the cache, else from the first source that gives those bytes."""
 
 import logging
 import tarfile
 import zlib
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from varnet.data import cache
 from varnet.data.cache import Cached
 from varnet.data.folder import one_process_at_a_time, scratch_folder, why_unwritable
-from varnet.data.official import SPECS, Arrays, verify
+from varnet.data.official import Arrays
 from varnet.data.progress import progress
-from varnet.data.sources import SOURCES, Source
+from varnet.data.sources import Source
 from varnet.errors import DataError, SourceError
+
+if TYPE_CHECKING:
+    from varnet.data.fetched import Fetched
 
 log = logging.getLogger(__name__)
 
@@ -22,20 +26,20 @@ log = logging.getLogger(__name__)
 FAILURES = (SourceError, OSError, RuntimeError, ValueError, KeyError, EOFError, zlib.error, tarfile.TarError)
 
 
-def fetch(name: str, folder: Path) -> Cached:
+def fetch(spec: "Fetched", folder: Path) -> Cached:
     """Raises DataError with everything that was tried."""
     reasons: list[str] = []
-    if cached := _read_cache(name, folder, reasons):
+    if cached := _read_cache(spec.name, folder, reasons):
         return cached
     for damage in reasons:
-        log.warning("%s: %s; it is fetched anew", name, damage)
+        log.warning("%s: %s; it is fetched anew", spec.name, damage)
     if unwritable := why_unwritable(folder):
-        return _without_cache(name, folder, unwritable, reasons)
-    with one_process_at_a_time(folder, name), scratch_folder(folder) as scratch:
-        if cached := _read_cache(name, folder, []):  # another process may have been faster
+        return _without_cache(spec, folder, unwritable, reasons)
+    with one_process_at_a_time(folder, spec.name), scratch_folder(folder) as scratch:
+        if cached := _read_cache(spec.name, folder, []):  # another process may have been faster
             return cached
-        arrays, source = _first_good(name, folder, scratch, SOURCES[name], reasons)
-        return _write_cache(name, folder, scratch, arrays, source)
+        arrays, source = _first_good(spec, folder, scratch, spec.sources, reasons)
+        return _write_cache(spec.name, folder, scratch, arrays, source)
 
 
 def cache_path(name: str, folder: Path) -> Path:
@@ -53,40 +57,41 @@ def _read_cache(name: str, folder: Path, reasons: list[str]) -> Cached | None:
         return None
 
 
-def _without_cache(name: str, folder: Path, unwritable: str, damage: list[str]) -> Cached:
+def _without_cache(spec: "Fetched", folder: Path, unwritable: str, damage: list[str]) -> Cached:
     """A read-only folder still serves the files in it; nothing is downloaded that could not be kept."""
-    local = tuple(source for source in SOURCES[name] if source.local)
+    local = tuple(source for source in spec.sources if source.local)
     reasons = [*damage, f"{folder} cannot be written to ({unwritable}), so nothing was downloaded"]
     with scratch_folder(None) as scratch:
-        arrays, source = _first_good(name, folder, scratch, local, reasons)
-    log.warning("%s: read from %s; no cache, because %s cannot be written to (%s)", name, source, folder, unwritable)
+        arrays, source = _first_good(spec, folder, scratch, local, reasons)
+    log.warning(
+        "%s: read from %s; no cache, because %s cannot be written to (%s)", spec.name, source, folder, unwritable
+    )
     return Cached({key: np.array(array, order="C") for key, array in arrays.items()}, source, None)
 
 
 def _first_good(
-    name: str, folder: Path, scratch: Path, tried: tuple[Source, ...], reasons: list[str]
+    spec: "Fetched", folder: Path, scratch: Path, tried: tuple[Source, ...], reasons: list[str]
 ) -> tuple[Arrays, str]:
     for source in tried:
         label = str(folder / source.name) if source.local else source.name
         try:
-            if arrays := _read_source(name, folder, scratch, source, label):
+            if arrays := _read_source(spec, folder, scratch, source, label):
                 return arrays, label
         except FAILURES as error:
             reasons.append(f"{label}: {_one_line(error)}")
-            log.info("%s: %s", name, reasons[-1])
-    raise DataError(_nothing_worked(name, folder, reasons))
+            log.info("%s: %s", spec.name, reasons[-1])
+    raise DataError(_nothing_worked(spec, folder, reasons))
 
 
-def _read_source(name: str, folder: Path, scratch: Path, source: Source, label: str) -> Arrays | None:
-    own_bar = source.name.startswith("torchvision")  # its download shows one already
+def _read_source(spec: "Fetched", folder: Path, scratch: Path, source: Source, label: str) -> Arrays | None:
     if not source.local:
-        log.info("%s: trying %s", name, label)
-    with nullcontext() if own_bar else progress(f"{name}: {label}"):
-        files = source.read(folder, scratch)
+        log.info("%s: trying %s", spec.name, label)
+    with nullcontext() if source.own_bar else progress(f"{spec.name}: {label}"):
+        files = source.read(folder, scratch, spec.official)
         if files is None:
             return None
-        verify(files, SPECS[name])
-        return SPECS[name].decode(files)
+        spec.official.verify(files)
+        return spec.official.decode(files)
 
 
 def _write_cache(name: str, folder: Path, scratch: Path, arrays: Arrays, source: str) -> Cached:
@@ -104,11 +109,11 @@ def _write_cache(name: str, folder: Path, scratch: Path, arrays: Arrays, source:
     return cache.read(path, name)
 
 
-def _nothing_worked(name: str, folder: Path, reasons: list[str]) -> str:
-    places = [str(folder / source.name) for source in SOURCES[name] if source.local]
+def _nothing_worked(spec: "Fetched", folder: Path, reasons: list[str]) -> str:
+    places = [str(folder / source.name) for source in spec.sources if source.local]
     tried = "; ".join([*reasons, f"no usable files in {', '.join(places[:-1])} or {places[-1]}"])
     return (
-        f"dataset={name} could not be had. Tried: {tried}. Remedy: put the official files in one of these places, "
+        f"dataset={spec.name} could not be had. Tried: {tried}. Remedy: put the official files in one of these places, "
         "or set data_dir (or VARNET_DATA) to another folder, or use dataset=digits, which needs no download."
     )
 

