@@ -197,6 +197,7 @@ def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
             storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
             return value
 
+        sampler.prepare(images)  # what it tries out is not kept
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
             _outputs = list(sampler(images.requires_grad_(), samples))  # hold their graphs: no address is used twice
         return sum(storages.values())
