@@ -96,4 +96,4 @@ class _Moments(nn.Module):
 
 class _Draw(nn.Module):
     def forward(self, mean: Tensor | None, variance: Tensor) -> Tensor:
-        return local.drawn(mean, variance)
+        return local.sample(mean, variance)

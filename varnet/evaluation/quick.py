@@ -30,8 +30,9 @@ class _Frozen(nn.Module):
         x, conv = self.layer.prepare(x)
         if self.moments is None:
             self.moments = self.layer.frozen(conv)
-        mean, spread = self.moments
-        return local.drawn(local.location(x, mean, self.layer.bias, conv), local.output_variance(x, *spread, conv))
+        mean, variance = self.moments
+        mean_of_output = local.output_mean(x, mean, self.layer.bias, conv)
+        return local.sample(mean_of_output, local.variance_without_grad(x, *variance, conv))
 
 
 class _Pool(nn.Module):
