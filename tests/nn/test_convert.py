@@ -130,7 +130,7 @@ def test_converting_twice_leaves_variational_layers_alone():
         (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param", ["=layr", "zero_mean, layer, neuron"]),
         (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), None, ["log_alpha", "with a name"]),
         (lambda: variational(nn.Linear(2, 2), layers=None), "layers", ["=null", "use all, none, a name"]),
-        (lambda: collapse(nn.Linear(2, 2), threshold="high"), None, ["threshold='high'", "not a number"]),
+        (lambda: collapse(nn.Linear(2, 2), threshold="high"), "threshold", ["=high", "use a number"]),
     ],
 )
 def test_one_clear_error(call, key, words):
@@ -162,7 +162,7 @@ def test_collapse_keeps_the_variances(param):
     report = collapse(model, threshold=5.0)
     assert [row.collapsed for row in report] == [True, False]
     assert [row.name for row in report] == ["0", "2"]
-    assert report[0].mmd_bound == pytest.approx(math.sqrt(2 * 24 / math.pi) * math.exp(-4.5), rel=1e-5)
+    assert report[0].mmd_bound == pytest.approx(2 * math.erf(math.sqrt(24 / 8) * math.exp(-4.5)), rel=1e-5)
     assert report[0].mmd_bound == bound and report[0].log_alpha == pytest.approx(9.0, abs=1e-4)
     assert model[0].param.name == "zero_mean" and model[2].param.name == "layer"
     torch.testing.assert_close(model[0].posterior().variance, variance)
@@ -177,8 +177,8 @@ def test_collapse_keeps_the_variances(param):
 
 def test_a_layer_with_mixed_alphas():
     layer = variational(nn.Linear(3, 2), param="neuron", log_alpha=torch.tensor([2.0, 14.0]))
-    expected = math.sqrt(2 / math.pi * 3 * (math.exp(-2) + math.exp(-14)))
-    assert mmd_bound(layer) == pytest.approx(expected, rel=1e-6)
+    distance = math.sqrt(3 * (math.exp(-2) + math.exp(-14)))
+    assert mmd_bound(layer) == pytest.approx(2 * math.erf(distance / math.sqrt(8)), rel=1e-6)
     model = nn.Sequential(layer)
     assert not collapse(model, threshold=5.0)[0].collapsed  # the mean is 8, but one unit still has a mean
     assert collapse(model, threshold=1.5)[0].collapsed
@@ -189,13 +189,75 @@ def test_collapse_with_a_clip_that_excludes_the_default_start():
     assert collapse(model)[0].collapsed and hasattr(model[0], "sigma")
 
 
-def test_mmd_bound_holds():
-    """MMD over functions bounded by 1 is twice the total variation; for one weight 4 Phi(1/(2 sqrt(alpha))) - 2."""
-    for log_alpha in (-2.0, 0.0, 3.0, 8.0):
-        layer = variational(nn.Linear(1, 1), log_alpha=log_alpha)
-        exact = 2 * math.erf(math.exp(-log_alpha / 2) / 2 / math.sqrt(2))
-        assert exact <= mmd_bound(layer)
-        assert log_alpha < 3 or mmd_bound(layer) == pytest.approx(exact, rel=0.01)
+@pytest.mark.parametrize("log_alphas", [(-3.0,), (0.0,), (6.0,), (-1.0, 0.5), (1.0, -2.0, 3.0, 0.0)])
+def test_mmd_bound_is_reached(log_alphas):
+    """By the function that says which of the two densities is larger: no function bounded by 1 does better."""
+    layer = Linear(len(log_alphas), 1, param="weight", log_alpha=torch.tensor([log_alphas]), dtype=torch.double)
+    mean, variance, _ = layer.posterior()
+    draws = mean + variance.sqrt() * torch.randn(400_000, len(log_alphas), dtype=torch.double)
+    centred = draws - mean
+
+    def sign(w):  # of log q(w) - log q0(w)
+        return ((2 * w - mean) * mean / variance).sum(1).sign()
+
+    assert_mean(sign(draws) - sign(centred), mmd_bound(layer))
+
+
+def test_mmd_bound_is_the_papers_where_alpha_is_large_and_never_above_2_or_it():
+    for log_alpha in (-20.0, -2.0, 0.0, 5.0, 12.0, 19.0):
+        layer = Linear(70, 40, log_alpha=log_alpha)
+        papers = math.sqrt(2 * 2800 / math.pi) * math.exp(-log_alpha / 2)
+        assert mmd_bound(layer) <= min(2, papers) * (1 + 1e-6)
+    assert mmd_bound(layer) == pytest.approx(papers, rel=1e-4)
+    converged = collapse(nn.Sequential(Linear(800, 400, log_alpha=5.1)), threshold=5.0)
+    assert converged[0].collapsed and 1.99 < converged[0].mmd_bound <= 2
+
+
+# ---- sparse layers keep their zeros
+
+
+def sparse(param: str, **options) -> Linear:
+    """log alpha is 1, and 4 in the first column, which the threshold removes."""
+    layer = Linear(3, 2, param=param, threshold=3.0, log_alpha=1.0, dtype=torch.double, **options)
+    (layer.log_alpha if param == "weight" else layer.log_sigma2).data[:, 0] += 3.0
+    return layer
+
+
+@pytest.mark.parametrize("param", ["weight", "additive"])
+def test_collapse_does_not_revive_what_the_threshold_removed(param):
+    layer = sparse(param, bias=False)
+    variance = layer.posterior().variance.detach().clone()
+    x = torch.tensor([[2.0, 0.0, 0.0]], dtype=torch.double)  # sees removed weights only
+    report = collapse(nn.Sequential(layer), threshold=0.5)
+    assert report[0].collapsed and report[0].log_alpha == pytest.approx(1.0)
+    assert report[0].mmd_bound == pytest.approx(2 * math.erf(math.sqrt(4 * math.exp(-1) / 8)))
+    torch.testing.assert_close(layer.posterior().variance[:, 1:], variance[:, 1:])
+    with predicting(layer, "weights"):
+        assert (layer(x) == 0).all()
+    optimizer = torch.optim.Adam(layer.parameters(), 0.1)
+    (layer(torch.randn(5, 3, dtype=torch.double)).square().sum() + layer.kl()).backward()
+    optimizer.step()
+    assert (layer.sigma[:, 0] == 0).all() and (layer.sigma[:, 1:] != 0).all()
+
+
+@pytest.mark.parametrize("param", ["weight", "additive"])
+def test_a_layer_without_any_weight_left_stays_empty(param):
+    layer = Linear(3, 2, param=param, threshold=3.0, log_alpha=6.0)
+    report = collapse(nn.Sequential(layer))
+    assert report[0].collapsed and report[0].mmd_bound == 0 and report[0].log_alpha == math.inf
+    with predicting(layer, "weights"):
+        assert torch.equal(layer(torch.ones(1, 3))[0], layer.bias)
+
+
+@pytest.mark.parametrize("param", ["layer", "weight", "additive"])
+def test_collapse_keeps_pruned_weights_at_0(param):
+    layer = Linear(3, 2, param=param, log_alpha=6.0)
+    chosen = torch.tensor([[True, False, False], [False, False, True]])
+    layer.param.erase(layer, chosen)
+    report = collapse(nn.Sequential(layer))
+    assert report[0].collapsed and report[0].log_alpha_min == pytest.approx(6.0, abs=1e-4)
+    assert report[0].mmd_bound == pytest.approx(2 * math.erf(math.sqrt(4 * math.exp(-6.0) / 8)), rel=1e-5)
+    assert torch.equal(layer.sigma == 0, chosen)
 
 
 def test_a_collapsed_network_predicts_as_in_zero_mean_mode():

@@ -46,14 +46,24 @@ class Variational(nn.Module):
         self.prior = priors.make(prior, **prior_options)
         self.prior.check(self.param)
         self.weight_shape = module.weight.shape
-        for name, tensor in (self.param.tensors(module.weight) | self.prior.tensors(module.weight)).items():
-            register = self.register_parameter if isinstance(tensor, nn.Parameter) else self.register_buffer
-            register(name, tensor)
-        self.register_parameter("bias", module.bias)
+        self.state = State()
+        self.take_shape(module)
         self.register_buffer("held_noise", None, persistent=False)  # of the state `weights`
         self.register_buffer("permutation", None, persistent=False)  # of the state `permuted`
-        self.state = State()
+        self.of_param = self._register(f"param={self.param.name}", self.param.tensors(module.weight))
+        self._register(f"prior={self.prior.name}", self.prior.tensors(module.weight))
+        self.register_parameter("bias", module.bias)
         self.train(module.training)
+
+    def _register(self, owner: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
+        """Own the tensors under their names, which are returned."""
+        taken = {*dir(self), "bias", "of_param"}
+        for name, tensor in tensors.items():
+            if name in taken:
+                raise ValueError(f"{owner} calls a tensor {name!r}, a name that the layer has in use: use another one")
+            register = self.register_parameter if isinstance(tensor, nn.Parameter) else self.register_buffer
+            register(name, tensor)
+        return tuple(tensors)
 
     @classmethod
     def from_deterministic(cls, module: nn.Module, param="layer", prior="loguniform", **options) -> "Variational":
@@ -153,14 +163,21 @@ class Variational(nn.Module):
             raise ValueError('resample() needs the state "weights": use it inside `with predicting(model, "weights")`')
         self.held_noise = params.unit_noise(self.param.noise, self.param.std(self).detach())
 
+    @torch.no_grad()
+    def removed(self) -> Tensor:
+        """Which weights are 0, mean and variance: from the threshold on log alpha on, or pruned."""
+        pruned = ((self.param.mean(self) == 0) & (self.param.std(self) == 0)).expand(self.weight_shape)
+        kept = self.param.kept(self)
+        return pruned if kept is None else pruned | ~kept
+
+    @torch.no_grad()
     def drop_mean(self) -> None:
-        """Become the zero-mean layer of the same variances (Theorem 1)."""
-        sigma = self.param.std(self).detach().clone()
-        for name in ("mu", "log_alpha", "log_sigma2"):
-            if hasattr(self, name):
-                delattr(self, name)
+        """Become the zero-mean layer of the same variances (Theorem 1). Weights that are 0 remain 0."""
+        sigma = self.param.std(self).masked_fill(self.removed(), 0.0)
+        for name in self.of_param:
+            delattr(self, name)
         self.param = params.ZeroMean()
-        self.sigma = nn.Parameter(sigma)
+        self.of_param = self._register("param=zero_mean", {"sigma": nn.Parameter(sigma)})
 
     def extra_repr(self) -> str:
         return f"{self.shape_repr()}, bias={self.bias is not None}, param={self.param.name}, prior={self.prior.name}"
@@ -173,8 +190,7 @@ class Linear(Variational):
         factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
         self._adopt(nn.Linear(in_features, out_features, bias, **factory), param, prior, options)
 
-    def _adopt(self, module: nn.Linear, param: object, prior: object, options: dict) -> None:
-        super()._adopt(module, param, prior, options)
+    def take_shape(self, module: nn.Linear) -> None:
         self.in_features, self.out_features = module.in_features, module.out_features
 
     def check_input(self, x: Tensor) -> None:
@@ -201,8 +217,7 @@ class Conv2d(Variational):
         )
         self._adopt(module, param, prior, options)
 
-    def _adopt(self, module: nn.Conv2d, param: object, prior: object, options: dict) -> None:
-        super()._adopt(module, param, prior, options)
+    def take_shape(self, module: nn.Conv2d) -> None:
         self.in_channels, self.out_channels, self.kernel_size = (
             module.in_channels, module.out_channels, module.kernel_size,
         )  # fmt: skip

@@ -1,19 +1,25 @@
 """Theorem 1: a layer of large alpha is a variance layer. How close it is, and the conversion."""
 
 import math
+import numbers
 from typing import NamedTuple
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
+from varnet.base.checks import Check
 from varnet.nn.layers import Variational, layers_of
+
+THRESHOLD = Check(
+    lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool) and not math.isnan(v),
+    "a number, which log alpha is compared with, e.g. 5",
+)
 
 
 class Convergence(NamedTuple):
     """How close a layer is to its zero-mean version."""
 
     name: str
-    log_alpha: float  # mean over the layer
+    log_alpha: float  # mean over the weights that are not 0; infinite if all are
     log_alpha_min: float
     mmd_bound: float
     collapsed: bool
@@ -31,31 +37,40 @@ class Report(list[Convergence]):
 
 
 def mmd_bound(layer: Variational) -> float:
-    """Bound on the maximum mean discrepancy between q and its zero-mean version.
+    """The maximum mean discrepancy between q and its zero-mean version, over functions bounded by 1.
 
-    Theorem 1 has one alpha: sqrt(2 D / pi) / sqrt(alpha). Its proof shifts each weight by 1/sqrt(alpha_i) standard
-    deviations, so with different alphas D / alpha becomes the sum of 1/alpha_i.
+    The proof of Theorem 1 shifts each weight by 1/sqrt(alpha_i) standard deviations, then turns all of them into one
+    direction: two normal distributions whose means are d apart, d^2 = sum 1/alpha_i (D / alpha where alpha is shared).
+    Differs from the paper: it bounds their distance by sqrt(2/pi) d, which has no limit; it is 2 erf(d / sqrt 8) <= 2.
     """
-    log_alpha = layer.param.log_alpha_of(layer).detach().double()
-    total = (-log_alpha).exp().sum() * (layer.weight_shape.numel() / log_alpha.numel())
-    return math.sqrt(2 / math.pi * float(total))
+    distance = math.sqrt(float((-_log_alpha_of_the_rest(layer)).exp().sum()))
+    return 2 * math.erf(distance / math.sqrt(8))
 
 
 def collapse(module: nn.Module, threshold: float = 5.0) -> Report:
     """Turn the layers with every log alpha at or above the threshold into zero-mean layers, in place.
 
-    mu -> 0 and sigma^2 = alpha mu^2 is kept. Reports alpha and the MMD bound of every variational layer, converted or
+    mu -> 0 and sigma^2 = alpha mu^2 is kept. A weight that is 0 already, pruned or removed by the threshold of its own
+    layer, has no say in this and remains 0. Reports alpha and the MMD bound of every variational layer, converted or
     not. A converted layer learns `sigma`: make the optimizer anew.
     """
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float) or math.isnan(threshold):
-        raise ValueError(f"threshold={threshold!r} is not a number; it is compared with log alpha, e.g. threshold=5")
+    THRESHOLD("threshold", threshold)
     report = Report()
     for name, layer in layers_of(module).items():
-        log_alpha = layer.param.log_alpha_of(layer).detach()
-        lowest = float(log_alpha.min())
-        row = Convergence(name, float(log_alpha.mean()), lowest, mmd_bound(layer), lowest >= threshold)
+        row = _convergence(name, layer, threshold)
         if row.collapsed and not layer.param.zero_mean:
-            with torch.no_grad():
-                layer.drop_mean()
+            layer.drop_mean()
         report.append(row)
     return report
+
+
+def _convergence(name: str, layer: Variational, threshold: float) -> Convergence:
+    log_alpha = _log_alpha_of_the_rest(layer)
+    mean, lowest = (float(log_alpha.mean()), float(log_alpha.min())) if len(log_alpha) else (math.inf, math.inf)
+    return Convergence(name, mean, lowest, mmd_bound(layer), lowest >= threshold)
+
+
+def _log_alpha_of_the_rest(layer: Variational) -> Tensor:
+    """One value for each weight that is not 0."""
+    log_alpha = layer.param.log_alpha_of(layer).detach().double()
+    return log_alpha.expand(layer.weight_shape)[~layer.removed()]
