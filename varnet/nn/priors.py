@@ -70,36 +70,42 @@ def student(mean: Tensor, variance: Tensor, nu: float = 1e-16, gradient: str = "
     """
     std, log_variance = _safe_sqrt(variance), _safe_log(variance)
     eps = torch.randn_like(variance)
-    square = (mean + std * eps).square()
-    value = 0.5 * (nu + 1) * (nu + square).log()
+    value = 0.5 * (nu + 1) * (nu + (mean + std * eps).square()).log()
     if gradient == "stein":
         with torch.no_grad():
-            by_mean, by_log_variance = _slopes(mean, variance, std, eps, square, value, nu, tied)
+            by_mean, by_log_variance = _slopes(mean, std, eps, nu, tied)
         moved = by_log_variance * (log_variance - log_variance.detach())
         value = value.detach() + by_mean * (mean - mean.detach()) + moved
     return value - 0.5 * log_variance + C
 
 
-def _slopes(
-    mean: Tensor, variance: Tensor, std: Tensor, eps: Tensor, square: Tensor, value: Tensor, nu: float, tied: bool
-) -> tuple[Tensor, Tensor]:
+def _slopes(mean: Tensor, std: Tensor, eps: Tensor, nu: float, tied: bool) -> tuple[Tensor, Tensor]:
     """Unbiased slopes of E f(mean + std eps), f(w) = (nu + 1)/2 log(nu + w^2), by the mean and by the log variance.
 
     E eps (f - b) / std and E (eps^2 - 1)(f - b) / 2, plus the slopes of E b, for any b that these are known of. Where
-    the noise is larger than the mean, b = (nu + 1) log|std eps|, all of f but what the mean does to it: its slopes are
-    0 and (nu + 1)/2. Elsewhere b is a constant.
+    the noise is larger than the mean, b = f(std eps), all of f but what the mean does to it: its slopes are 0 and that
+    of the sample, (nu + 1)/2 (std eps)^2 / (nu + (std eps)^2). Elsewhere b is a constant.
 
     Where mean and noise are scaled together, the gradient of the sample has next to no noise: w f'(w) -> 1 as nu -> 0.
     If they are tied, the slope by the mean is what makes the two add up to that, and the KL leaves the mean in peace.
     """
-    noisy = variance > mean.square()
-    constant = 0.5 * (nu + 1) * (nu + mean.square() + variance).log()
-    rest = value - torch.where(noisy, (nu + 1) * _log_abs(std * eps), constant)
-    by_log_variance = 0.5 * ((eps.square() - 1) * rest + (nu + 1) * noisy)
+    noise, noisy = std * eps, std > mean.abs()
+    square, noise_square = (mean + noise).square(), noise.square()
+    reference = torch.where(noisy, noise_square, mean.square() + std.square())
+    beyond = torch.where(noisy, mean * (mean + 2 * noise), std * (2 * mean * eps + std * (eps.square() - 1)))
+    rest = 0.5 * (nu + 1) * _log_ratio(nu + square, nu + reference, beyond)  # f - b
+    slope_of_b = torch.where(noisy, (nu + 1) * noise_square / (nu + noise_square), 0.0)
+    by_log_variance = 0.5 * ((eps.square() - 1) * rest + slope_of_b)
     if not tied:
         return eps * rest / std, by_log_variance
     together = (nu + 1) * square / (nu + square)
     return torch.where(mean == 0, 0.0, (together - 2 * by_log_variance) / mean), by_log_variance
+
+
+def _log_ratio(a: Tensor, b: Tensor, difference: Tensor) -> Tensor:
+    """log(a / b), also where the difference of a and b is lost in their digits."""
+    ratio = difference / b
+    return torch.where(ratio.abs() < 0.5, ratio.log1p(), _safe_log(a) - _safe_log(b))
 
 
 def ard(log_alpha: Tensor) -> Tensor:
