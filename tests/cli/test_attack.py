@@ -173,26 +173,27 @@ def test_a_bound(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "named", "remedy"),
     [
-        (["method=cw"], "method='cw' is not known"),
-        (["method=pgd_l2"], "epsilon=None does not do for method=pgd_l2"),
-        (["steps=3"], "there is no key steps"),
-        (["images=0"], "images=0 does not do"),
-        (["transfer=maybe"], "transfer=maybe does not do"),
-        (["eot=10"], "eot=10 is no more than samples=10"),
-        (["device=tpu"], "device=tpu is not known"),
-        (["data_dir=null", "iterations=x"], "iterations='x' does not do"),
-        (["data_dir=5"], "data_dir=5 does not do: use the name of a folder (a number as ./5), or null"),
-        (["method={"], "method={ cannot be read"),
-        (["ensemble=true"], "ensemble=true needs several runs"),
-        (["ensemble=each"], "ensemble=each needs several seeds of a network"),
-        (["ensemble=all"], "ensemble=all does not do: use one of true, false, each"),
-        (["--fast"], "--fast is not known"),
+        (["method=cw"], "method=cw", "use one of fast_sign, pgd_linf, pgd_l2"),
+        (["method=pgd_l2"], "epsilon=null", "give the bound, in pixels of 0..255"),
+        (["steps=3"], "steps=3", "use key=value with one of"),
+        (["images=0"], "images=0", "use a whole number from 1"),
+        (["transfer=maybe"], "transfer=maybe", "use one of true, false"),
+        (["eot=10"], "eot=10", "samples=10"),
+        (["device=tpu"], "device=tpu", "choose one of auto, cpu, cuda"),
+        (["data_dir=null", "iterations=x"], "iterations=x", "use a whole number from 0"),
+        (["data_dir=5"], "data_dir=5", "use the name of a folder (a number as ./5), or null"),
+        (["method={"], "method={", "close its brackets"),
+        (["ensemble=true"], "ensemble=true", "needs several runs"),
+        (["ensemble=each"], "ensemble=each", "needs several seeds of a network"),
+        (["ensemble=all"], "ensemble=all", "use one of true, false, each"),
+        (["--fast"], "--fast", "is not known"),
     ],
 )
-def test_wrong_options(runs, capsys, arguments, words, tmp_path):
-    assert words in refused(capsys, runs["deterministic"], *arguments, f"out={tmp_path / 'out'}")
+def test_wrong_options(runs, capsys, arguments, named, remedy, tmp_path):
+    message = refused(capsys, runs["deterministic"], *arguments, f"out={tmp_path / 'out'}")
+    assert message.startswith(f"error: {named}") and remedy in message
     assert not (tmp_path / "out").exists()
 
 
@@ -208,7 +209,7 @@ def test_wrong_places(runs, capsys, tmp_path):
     run(points)
     assert "dataset=toy has no images" in refused(capsys, folder_of(points), *FEW)
     assert "does not fit" in refused(capsys, folder, folder_of(points), *FEW, f"out={tmp_path / 'out'}")
-    assert "out=5 does not do: use the name of a folder" in refused(capsys, folder, "out=5")
+    assert "use the name of a folder (a number as ./5), or null" in refused(capsys, folder, "out=5")
     assert "comes without a run" in refused(capsys, f"out={tmp_path / 'out'}")
     assert not (tmp_path / "out").exists()
 

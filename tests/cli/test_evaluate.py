@@ -10,9 +10,9 @@ import torch
 from omegaconf import OmegaConf
 
 from tests.composing import ROOT, tiny
+from tests.nn.refused import assert_refused
 from varnet.cli import evaluate
 from varnet.cli.train import run
-from varnet.errors import ConfigError
 from varnet.report.analysis import settings
 from varnet.runs.folder import folder_of
 from varnet.runs.opening import open_finished
@@ -144,25 +144,23 @@ class Harmful:
 
 
 @pytest.mark.parametrize(
-    ("override", "words"),
+    ("override", "key", "remedy"),
     [
-        ("eval.sample=3", "there is no key eval.sample"),
-        ("eval.samples=0", "eval.samples=0"),
-        ("eval.fractions=[2]", "eval.fractions=[2]"),
-        ("eval.angles=90", "eval.angles=90"),
-        ("eval.prune_by=size", "eval.prune_by=size"),
-        ("eval.ood=imagenet", "eval.ood=imagenet"),
-        ("eval.layers=3", "eval.layers=3 does not do: use all, or a list of layers"),
-        ("eval.layers=null", "eval.layers=null does not do"),
-        ("eval.layers=[1]", "eval.layers=[1] does not do"),
-        ("samples", "samples: it is no key=value"),
-        ("eval=3", "there is no key eval"),
+        ("eval.sample=3", None, "there is no key eval.sample; use key=value with one of"),
+        ("samples", None, "use key=value with one of"),
+        ("eval=3", None, "there is no key eval; use key=value with one of"),
+        ("eval.samples=0", "eval.samples", "use a whole number from 1"),
+        ("eval.fractions=[2]", "eval.fractions", "use "),
+        ("eval.angles=90", "eval.angles", "use "),
+        ("eval.prune_by=size", "eval.prune_by", "use one of"),
+        ("eval.ood=imagenet", "eval.ood", "use one of"),
+        ("eval.layers=3", "eval.layers", "use all, or a list of layers"),
+        ("eval.layers=null", "eval.layers", "use all, or a list of layers"),
+        ("eval.layers=[1]", "eval.layers", "use all, or a list of layers"),
     ],
 )
-def test_wrong_options(override, words):
-    with pytest.raises(ConfigError) as caught:
-        settings(OmegaConf.load(evaluate.DEFAULTS), [override])
-    assert words in str(caught.value)
+def test_wrong_options(override, key, remedy):
+    assert_refused(lambda: settings(OmegaConf.load(evaluate.DEFAULTS), [override]), key, remedy)
 
 
 def test_options_that_only_the_run_can_refuse(folder, capsys):

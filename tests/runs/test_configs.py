@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
 from tests.composing import ROOT, composed, tiny
+from tests.nn.refused import assert_refused
 from varnet.cli import train
 from varnet.cli.train import run
-from varnet.errors import ConfigError
 from varnet.launch.command import flags_first
+from varnet.launch.ending import stopped_in_a_sentence
 from varnet.runs import schema as config
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import folder_of
@@ -102,59 +104,65 @@ def test_a_folder_is_named_by_what_the_run_is():
     assert folder_of(composed("dataset=digits", "schedule.lr=0.002")) != base
 
 
-BAD = {
-    "param=layr": "param=layr is not known: choose one of additive, .*did you mean param=layer",
-    "model=lenet6": "model=lenet6 is not known",
-    "model.width=-1": "model.width=-1 does not do: use a number above 0",
-    "model.widht=1": "there is no key model.widht",
-    "eval.samples=0": "eval.samples=0 does not do: use a whole number from 1",
-    "schedule.epochs=-3": "schedule.epochs=-3 does not do: use a whole number from 1",
-    "seed=abc": "seed=abc does not do: use a whole number from 0",
-    "schedule.batch_size=100000": "schedule.batch_size=100000 is larger than the 1297 training objects",
-    "param.layers=[conv9]": "param.layers: there is no layer 'conv9'; choose from: conv1, conv2, dense1, dense2",
-    "model.activation=gelu": "model.activation='gelu' is not known",
-    "param.noise=bernoulli": "param.noise=bernoulli needs weights of mean zero",
-    "prior.estimator=best": "prior.estimator='best' is not known",
-    "device=tpu": "device='tpu' is not known",
-    "precision=fp8": "precision=fp8 does not do: use one of fp32, bf16, fp16",
-    "schedule.lr=0": "schedule.lr=0 does not do",
-    "schedule.beta_from=9": "schedule.beta_until=0 comes before schedule.beta_from=9",
-    "schedule.log_alpha.beta2=1": "schedule.log_alpha.beta2=1 does not do",
-    "dataset.labels=coarse": "labels=coarse is not known for dataset=digits",
-    "dataset.train_size=0": "train_size=0 does not fit",
-    "init_from=/nowhere": "init_from=/nowhere has no weights",
-    "dataset.augment=flase": "dataset.augment=flase does not do: use one of true, false",
-    "dataset.seed=abc": "dataset.seed=abc of dataset=digits does not do",
-    "schedule.batch_size=1": "schedule.batch_size=1 is too small for batch norm",
-    "seed=18446744073709551615": "seed=18446744073709551615 does not do",
-    "model.name=foo": "model.name=foo is not known",
-    "schedule=null": "schedule=null does not do: a group takes one of its choices",
-    "+foo=1": "foo=1: there is no key foo",
-    "+dataset.foo=1": "dataset.foo=1: there is no key dataset.foo; choose from: name, labels",
-    "+model.foo=1": "model.foo=1: there is no key model.foo; choose from: name, width",
-    "+param.foo=1": "param.foo=1: there is no key param.foo; choose from: name, layers",
-    "+prior.foo=1": "prior.foo=1: there is no key prior.foo; choose from: name, estimator",
-    "+schedule.foo=1": "schedule.foo=1: there is no key schedule.foo; choose from: epochs",
-    "+schedule.log_alpha.foo=1": "there is no key schedule.log_alpha.foo; choose from: lr_mult, beta2",
-    "+eval.foo=1": "eval.foo=1: there is no key eval.foo; choose from: every",
-    "schedule.log_alpha=3": "schedule.log_alpha=3 does not do",
-    "param.layers=none": "param.layers=none leaves no layer random: use param=deterministic",
-    "name=../x": "name=../x does not do: use a name of a folder inside out_dir",
-    "device=cpu:99": "device='cpu:99' is not on this machine",
-    "threads=100000": "threads=100000 does not do",
-    "compile=maybe": "compile=maybe does not do: use one of true, false",
+WRONG_CHOICES = {  # what Hydra refuses, in one sentence
+    "param=layr": "did you mean param=layer?",
+    "model=lenet6": "did you mean model=lenet5?",
+    "model.widht=1": "there is no key model.widht; python train.py --help lists the keys",
+    "schedule=null": "a group takes one of its choices; python train.py --help lists them",
+}
+WRONG_VALUES = {  # override -> its key, the remedy
+    "model.width=-1": ("model.width", "use a finite number above 0"),
+    "eval.samples=0": ("eval.samples", "use a whole number from 1"),
+    "schedule.epochs=-3": ("schedule.epochs", "use a whole number from 1"),
+    "seed=abc": ("seed", "use a whole number from 0 to 2147483647"),
+    "seed=18446744073709551615": ("seed", "use a whole number from 0 to 2147483647"),
+    "schedule.batch_size=100000": ("schedule.batch_size", "use a smaller one, or null for all at once"),
+    "schedule.batch_size=1": ("schedule.batch_size", "use 2 or more, or model.batch_norm=false"),
+    "param.layers=[conv9]": ("param.layers", "choose from: conv1, conv2, dense1, dense2"),
+    "param.layers=none": ("param.layers", "use param=deterministic"),
+    "param.noise=bernoulli": ("param.noise", "use param=zero_mean, or noise=gaussian"),
+    "model.activation=gelu": ("model.activation", "use one of relu, tanh, leaky_relu"),
+    "model.name=foo": ("model.name", "lenet5, lenet300, vgg, fc, toy"),
+    "prior.estimator=best": ("prior.estimator", "use one of approx, exact, mc"),
+    "device=tpu": ("device", "choose one of auto, cpu, cuda, mps, or cuda:N"),
+    "device=cpu:99": ("device", "use device=cpu"),
+    "precision=fp8": ("precision", "use one of fp32, bf16, fp16"),
+    "schedule.lr=0": ("schedule.lr", "use a finite number above 0"),
+    "schedule.beta_from=9": ("schedule.beta_until", "use a later epoch"),
+    "schedule.log_alpha.beta2=1": ("schedule.log_alpha.beta2", "use a finite number from 0 below 1"),
+    "schedule.log_alpha=3": ("schedule.log_alpha", "python train.py --help lists the choices"),
+    "dataset.labels=coarse": ("dataset.labels", "use null or random"),
+    "dataset.train_size=0": ("dataset.train_size", "use null or a whole number up to 1297"),
+    "dataset.augment=flase": ("dataset.augment", "use one of true, false"),
+    "dataset.seed=abc": ("dataset.seed", "use a whole number from 0"),
+    "init_from=/nowhere": ("init_from", "name a run's folder or checkpoint"),
+    "name=../x": ("name", "use a name of a folder inside out_dir"),
+    "threads=100000": ("threads", "use a whole number from 1 to 1024, or null"),
+    "compile=maybe": ("compile", "use one of true, false"),
+    "+foo=1": ("foo", "python train.py --help lists the keys"),
+    "+dataset.foo=1": ("dataset.foo", "choose from name, labels"),
+    "+model.foo=1": ("model.foo", "choose from name, width"),
+    "+param.foo=1": ("param.foo", "choose from name, layers"),
+    "+prior.foo=1": ("prior.foo", "choose from name, estimator"),
+    "+schedule.foo=1": ("schedule.foo", "choose from epochs"),
+    "+schedule.log_alpha.foo=1": ("schedule.log_alpha.foo", "choose from lr_mult, beta2"),
+    "+eval.foo=1": ("eval.foo", "choose from every"),
 }
 
 
-@pytest.mark.parametrize("override", BAD)
+@pytest.mark.parametrize("override", WRONG_CHOICES)
+def test_a_choice_that_is_not_there_is_one_sentence(override):
+    with pytest.raises((HydraException, ValueError)) as caught:
+        composed(override)
+    said = explain(caught.value, [override])
+    assert said.startswith(override) and WRONG_CHOICES[override] in said and "\n" not in said
+
+
+@pytest.mark.parametrize("override", WRONG_VALUES)
 def test_wrong_values_are_refused_before_anything_is_written(override, tmp_path):
-    with pytest.raises(Exception, match=BAD[override]) as caught:
-        try:
-            cfg = composed("dataset=digits", f"out_dir={tmp_path}", override)
-        except Exception as error:
-            raise ConfigError(explain(error, [override])) from error
-        run(cfg)
-    assert "\n" not in str(caught.value)
+    key, remedy = WRONG_VALUES[override]
+    cfg = composed("dataset=digits", f"out_dir={tmp_path}", override)
+    assert_refused(lambda: run(cfg), key, remedy)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -184,9 +192,10 @@ def test_a_refusal_is_one_sentence(arguments, capsys):
 @pytest.mark.parametrize("out_dir", ["/dev/null/x", "/dev/null"])
 def test_an_out_dir_that_cannot_be_used(out_dir, capsys):
     with pytest.raises(SystemExit) as caught:
-        train.guarded(composed("dataset=digits", "schedule.epochs=1", "threads=1", f"out_dir={out_dir}"))
+        cfg = composed("dataset=digits", "schedule.epochs=1", "threads=1", f"out_dir={out_dir}")
+        stopped_in_a_sentence(lambda: train.attempt(cfg))
     said = capsys.readouterr().err
-    assert caught.value.code == 2 and said.startswith(f"error: out_dir={out_dir} cannot be used")
+    assert caught.value.code == 2 and said.startswith(f"error: out_dir={out_dir} ") and "use another folder" in said
     assert said.count("\n") == 1
 
 

@@ -79,7 +79,7 @@ def initialise_from(model: nn.Module, path: Path) -> None:
     try:
         state = (checkpoint.load(path) if path.is_dir() else checkpoint.read(path))["model"]
     except (CheckpointError, KeyError) as error:
-        raise ConfigError(f"init_from={path} has no weights: {error}; name a run's folder or checkpoint") from error
+        raise ConfigError(f"has no weights: {error}; name a run's folder or checkpoint", "init_from", path) from error
     own = model.state_dict()
     found = {}
     for key, tensor in own.items():
@@ -90,13 +90,15 @@ def initialise_from(model: nn.Module, path: Path) -> None:
         values = [state[f"{stem}.{n}"] for n in names if f"{stem}.{n}" in state]
         if values and values[0].shape != tensor.shape:
             shapes = f"{tuple(values[0].shape)} there, {tuple(tensor.shape)} here"
-            raise ConfigError(f"init_from={path} does not fit the model: {key} is {shapes}; use the same model options")
+            raise ConfigError(
+                f"does not fit the model: {key} is {shapes}; use the same model options", "init_from", path
+            )
         if values:
             found[key] = values[0]
     missing = [k for k in own if k not in found and k.rpartition(".")[2] in ("mu", "weight", "bias", "running_mean")]
     if missing:
         raise ConfigError(
-            f"init_from={path} does not fit the model: it has no {', '.join(missing[:3])}; use the same model"
+            f"does not fit the model: it has no {', '.join(missing[:3])}; use the same model", "init_from", path
         )
     model.load_state_dict(own | found)
     with torch.no_grad():
