@@ -1,4 +1,4 @@
-"""Predictions of a whole set in every mode, apart from their metrics (section 6.1; varnet.metrics has the numbers).
+"""Predictions of a whole set in every mode, apart from the numbers that are made of them (metrics.py; section 6.1).
 
 All with batch norm in evaluation mode. Noise comes from a generator state of its own, so that evaluating more or less
 often does not change a training run.
@@ -18,7 +18,7 @@ from varnet.evaluation.ensemble import Ensemble
 from varnet.evaluation.metrics import average_probs
 from varnet.evaluation.prefix import Sampler
 from varnet.nn.layers import Variational, layers_of
-from varnet.nn.modes import predicting, resample
+from varnet.nn.modes import drops, predicting, resample
 from varnet.nn.objective import kl
 
 Batches = Iterable[tuple[Tensor, Tensor]]
@@ -49,7 +49,7 @@ def predict(
     seed: int = 0,
     fold: int | None = None,
 ) -> Predictions:
-    """`samples` predictions for each object in a mode of varnet.layers, averaged. Eq. (2)
+    """`samples` predictions for each object in a mode of varnet.nn.modes, averaged. Eq. (2)
 
     layers   which layers are zero_mean, permuted, deterministic; the others sample
     fold     put several samples into one batch of at most this many rows; None: one after the other
@@ -161,11 +161,7 @@ def elbo(model: nn.Module, batches: Batches, samples: int, seed: int) -> dict[st
 
 def is_stochastic(module: nn.Module) -> bool:
     """Whether two calls may differ: a variational layer that is not a point estimate, or dropout."""
-    return any(
-        (isinstance(m, Variational) and not m.param.deterministic)
-        or (isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0)
-        for m in module.modules()
-    )
+    return any((isinstance(m, Variational) and not m.param.deterministic) or drops(m) for m in module.modules())
 
 
 def batch_size(device: torch.device, max_batch: int) -> tuple[int, int | None]:

@@ -41,7 +41,19 @@ def variational(
         for name, child in list(parent._modules.items()):  # named_children() gives a shared layer only once
             if child in made:
                 setattr(parent, name, made[child])
+    _leave_fast_path(module)
     return module
+
+
+def _leave_fast_path(module: nn.Module) -> None:
+    """Let encoder layers call the layers inside of them: in evaluation mode torch would read their weights instead, one
+    draw for a whole batch."""
+    for part in module.modules():
+        if any(isinstance(inner, Variational) for inner in part.modules()):
+            if isinstance(part, nn.TransformerEncoderLayer):
+                part.activation_relu_or_gelu = 0  # there is no such path for another activation
+            if isinstance(part, nn.TransformerEncoder):
+                part.use_nested_tensor = False  # what only that path takes
 
 
 def _checked(param: object, prior: object, options: dict) -> tuple[params.Parameterization, priors.Prior]:

@@ -27,6 +27,10 @@ MODES = {
 }
 
 
+# Drop values in training mode only; an encoder layer has a fast path in evaluation mode that leaves them out.
+DROPPING = (nn.modules.dropout._DropoutNd, nn.MultiheadAttention, nn.RNNBase, nn.TransformerEncoderLayer)
+
+
 def resample(model: nn.Module) -> None:
     """New weights for the layers whose state is `weights`; it is an error if a variational model has none."""
     found = layers_of(model).values()
@@ -40,9 +44,10 @@ def predicting(
 ) -> Iterator[nn.Module]:
     """Put a model into one state of prediction, and back.
 
-    Batch norm and the like are in evaluation mode inside; nn.Dropout is on in the stochastic modes and off in the
-    deterministic one. `layers` limits zero_mean, permuted, deterministic and weights to some layers, while the others
-    sample; sampling="weights" holds one draw of the weights in the modes zero_mean and permuted too.
+    Batch norm and the like are in evaluation mode inside; nn.Dropout, and that of attention and of recurrent layers, is
+    on in the stochastic modes and off in the deterministic one. `layers` limits zero_mean, permuted, deterministic and
+    weights to some layers, while the others sample; sampling="weights" holds one draw of the weights in the modes
+    zero_mean and permuted too.
     """
     state = _state(mode, sampling)
     found = {name.removeprefix("_orig_mod."): layer for name, layer in layers_of(model).items()}  # of torch.compile
@@ -52,8 +57,8 @@ def predicting(
     try:
         model.eval()
         for module in model.modules():
-            if isinstance(module, nn.modules.dropout._DropoutNd):
-                module.train(state.sampling != "none")
+            if isinstance(module, DROPPING):
+                module.training = state.sampling != "none"
         for name, layer in found.items():
             layer.set_state(state if name in chosen else State(sampling))
         yield model
@@ -62,6 +67,15 @@ def predicting(
             layer.state, layer.held_noise, layer.permutation = state, noise, permutation
         for module, flag in training.items():
             module.training = flag
+
+
+def drops(module: nn.Module) -> bool:
+    """Whether a module itself, not one inside of it, drops values in the stochastic modes."""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        return module.p > 0
+    if isinstance(module, nn.RNNBase):
+        return module.dropout > 0 and module.num_layers > 1
+    return isinstance(module, nn.MultiheadAttention) and module.dropout > 0
 
 
 def set_mode(model: nn.Module, mode: str, sampling: str = "local") -> nn.Module:
