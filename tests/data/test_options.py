@@ -41,7 +41,7 @@ def test_every_config_loads(name):
 
 
 def test_there_is_a_config_for_every_dataset():
-    assert sorted(path.stem for path in CONFIGS.glob("*.yaml")) == sorted(NAMES)
+    assert sorted(path.stem for path in CONFIGS.glob("*.yaml")) == sorted(DATASETS)
 
 
 def test_cifar100_labels():

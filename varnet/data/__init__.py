@@ -3,7 +3,18 @@
 from varnet.data.dataset import Dataset
 from varnet.data.loader import Loader
 from varnet.data.loading import NAMES, load
-from varnet.data.spec import DATASETS, Generated, Spec, register
+from varnet.data.spec import DATASETS, Generated, Spec, own_options, register
 from varnet.errors import DataError
 
-__all__ = ["DATASETS", "NAMES", "DataError", "Dataset", "Generated", "Loader", "Spec", "load", "register"]
+__all__ = [
+    "DATASETS",
+    "NAMES",
+    "DataError",
+    "Dataset",
+    "Generated",
+    "Loader",
+    "Spec",
+    "load",
+    "own_options",
+    "register",
+]

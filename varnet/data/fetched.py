@@ -17,6 +17,7 @@ from varnet.data.spec import Spec
 class Fetched(Spec):
     """Images, and where they come from: `sources` are tried in order; mean, std as in Dataset."""
 
+    classes: int
     official: Official
     sources: tuple[Source, ...]
     mean: tuple[float, ...] | None = None

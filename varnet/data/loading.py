@@ -15,7 +15,7 @@ from varnet.data.subset import balanced, others, permuted, take
 from varnet.errors import ConfigError
 
 sets.register_all()
-NAMES = tuple(DATASETS)
+NAMES = tuple(name for name, spec in DATASETS.items() if not spec.needed)  # a name is enough
 
 
 def load(
@@ -40,6 +40,9 @@ def load(
     seed             of the subsets, the random labels and the toy points; not the seed of the training
     own              the dataset's own options:
                      digits  size, channels: images of 28 x 28 x 1 (default), or 32 x 32 x 3 for a network for CIFAR
+                     custom  target: a function, or where it is (package.module:function); it is called with `options`
+                             and gives a Dataset, or a dict or tuple of train_x, train_y, test_x, test_y and, if need
+                             be, classes, mean, std: tensors or numpy arrays, images uint8 or anything in floats
     """
     spec = find(name)
     known = ("random", *spec.labels)
@@ -59,6 +62,10 @@ def load(
 def _split(
     data: Dataset, train_size: int | None, test_size: int | None, validation_size: int | None, seed: int
 ) -> Dataset:
+    if validation_size is not None and data.validation_y is not None:
+        raise ConfigError(
+            f"is invalid: dataset={data.name} has validation data, so use null", "validation_size", validation_size
+        )
     if _given("validation_size", validation_size, len(data.train_y) - 1, "training images", data.name):
         chosen = balanced(data.train_y, validation_size, seed)
         held_out = _pair(data, "train", "validation", chosen)

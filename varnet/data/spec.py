@@ -25,12 +25,13 @@ class Spec:
 
     labels   the labellings to choose from, the default first; empty where there is one
     options  its own options and what their values have to be; null is always allowed and is the default
+    needed   those of its own options that have no default
     """
 
     name: str
-    classes: int
     labels: Mapping[str, Labels] = field(default_factory=dict)
     options: Mapping[str, Check] = field(default_factory=dict)
+    needed: tuple[str, ...] = ()
 
     def load(self, data_dir: str | PathLike | None, labels: str | None, seed: int, own: dict) -> Dataset:
         """All of it; `own` holds those of its own options that are not null."""
@@ -41,6 +42,7 @@ class Spec:
 class Generated(Spec):
     """A dataset that needs no files: `make(seed, **own)` gives its tensors. `source` may mention {seed}."""
 
+    classes: int
     make: Callable[..., Tensors]
     source: str
 
@@ -76,6 +78,8 @@ def check_own(spec: Spec, options: Mapping[str, object]) -> dict[str, object]:
         if key not in spec.options:
             raise _misplaced(spec, key, value)
         spec.options[key](key, value)
+    for key in spec.needed:
+        spec.options[key](key, given.get(key))
     return given
 
 

@@ -20,13 +20,14 @@ from varnet.base.checks import (
     whole,
 )
 from varnet.base.invocation import command
+from varnet.data import own_options
 from varnet.errors import ConfigError
 from varnet.train.optimizer import OPTIMIZERS
 from varnet.train.schedule import DECAYS
 
 GROUPS = {  # group -> its keys
     "dataset": (
-        "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", "size", "channels",
+        "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", *own_options(),
     ),
     "model": ("name", "width", "sizes", "activation", "bias", "batch_norm", "affine", "dropout"),
     "param": ("name", "layers", "log_alpha", "log_sigma", "clip", "learn", "noise", "threshold", "l2"),
