@@ -1,8 +1,9 @@
 """RESULTS.md and README.md show what docs/results says."""
 
-import json
+from dataclasses import replace
 
 from varnet.cli import publish
+from varnet.report import Row, as_json
 
 
 def test_the_tables_in_the_pages_are_those_of_the_json():
@@ -10,11 +11,8 @@ def test_the_tables_in_the_pages_are_those_of_the_json():
 
 
 def test_a_table_is_filled_in_and_the_text_around_it_kept(tmp_path):
-    row = {
-        "row": "uniform", "metric": "acc_k", "published": 98.7, "mean": 98.5, "std": None, "n": 1, "difference": -0.2,
-        "scale": "full", "epochs": 200,
-    }  # fmt: skip
-    (tmp_path / "noise.json").write_text(json.dumps([row, row | {"row": "bernoulli"}]))
+    row = Row.of("uniform", "acc_k", [98.5], 98.7, scale="full", epochs=200, command="c", commit="d")
+    (tmp_path / "noise.json").write_text(as_json([row, replace(row, row="bernoulli")]))
     text = "before\n<!-- table: noise rows=uni metrics=acc_k -->\nold\n<!-- end -->\nafter\n"
     new = publish.filled(text, tmp_path)
     assert new.startswith("before\n") and new.endswith("after\n") and "old" not in new and "bernoulli" not in new

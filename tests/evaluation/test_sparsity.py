@@ -13,7 +13,7 @@ from varnet.cli.train import run
 from varnet.errors import ConfigError
 from varnet.evaluation.sparsity import compression, kept, sparsity
 from varnet.nn.layers import Conv2d, Linear
-from varnet.paper.movie import emptying
+from varnet.paper.emptying import emptying
 from varnet.runs.folder import folder_of
 from varnet.runs.members import snapshots
 from varnet.runs.opening import open_finished
@@ -91,9 +91,9 @@ def test_a_run_logs_its_sparsity(tmp_path):
 def test_the_animation_of_a_run(tmp_path):
     cfg = tiny(tmp_path, "experiment=sparse_lenet300", "schedule.epochs=2", "snapshots=[1,2]", "param.log_sigma=1.0")
     run(cfg)
-    figure, numbers = emptying(open_finished(folder_of(cfg)))
-    assert len(figure.axes) == 2 and set(numbers["sparsity by epoch, %"]) == {1, 2}
-    with Image.open(io.BytesIO(numbers["gif"])) as gif:
+    drawn = emptying(open_finished(folder_of(cfg)))
+    assert len(drawn.figure.axes) == 2 and set(drawn.numbers["sparsity by epoch, %"]) == {1, 2}
+    with Image.open(io.BytesIO(drawn.gif)) as gif:
         assert gif.format == "GIF" and gif.n_frames == 2
     for path in snapshots(folder_of(cfg)):
         path.unlink()

@@ -1,4 +1,4 @@
-"""Tables from fixture runs, the jobs that a target needs, and reproduce.py itself."""
+"""The runs that a target needs, records of runs, and reproduce.py itself."""
 
 import json
 import os
@@ -7,82 +7,24 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
 from tests.composing import ROOT
+from tests.nn.refused import assert_refused
+from tests.paper.by_hand import complete
 from varnet.cli import reproduce
-from varnet.data.sets.toy import toy
 from varnet.errors import CheckpointError, ConfigError, DataError
-from varnet.launch import pool
-from varnet.paper import figures
-from varnet.paper.published import TABLES
-from varnet.paper.reproduction import CAPTIONS, TARGETS, Job, Library, jobs_of
-from varnet.report import tables
+from varnet.launch import queue
+from varnet.launch.queue import Job
+from varnet.paper.library import Library
+from varnet.paper.reproduction import TARGETS, jobs_of
 from varnet.runs import records
-from varnet.runs.folder import folder_of
-
-
-def finished(job: Job, **metrics) -> None:
-    """A finished run's folder, without the run."""
-    job.folder().mkdir(parents=True)
-    values = {"acc_1": 98.0, "acc_det": 11.0, "acc_k": 99.0, "elbo": -5.0, "data_term": -4.0, "kl": 1.0, "epochs": 200}
-    content = values | {"seed": job.seed, "commit": "0123456789abcdef", "samples": 20} | metrics
-    (job.folder() / "metrics.json").write_text(json.dumps(content))
-
-
-def complete(job: Job, lines: list[dict] | None = None, **metrics) -> None:
-    """The same with its configuration and history."""
-    finished(job, **metrics)
-    (job.folder() / ".hydra").mkdir()
-    OmegaConf.save(job.config(), job.folder() / ".hydra" / "config.yaml", resolve=True)
-    lines = lines or [{"epoch": 1, "kl": 1.23456789, "acc_k": None, "log_alpha": {"dense1": {"mean": 0.5, "min": 0}}}]
-    (job.folder() / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
-@pytest.fixture
-def here(tmp_path) -> tuple[str, ...]:
-    return (f"out_dir={tmp_path / 'runs'}",)
-
-
-def test_the_table_of_fixture_runs(here):
-    for seed, value in enumerate((99.1, 99.3, 99.5)):
-        finished(Job("noise_bernoulli", seed, here), acc_k=value)
-    finished(Job("small/noise_uniform", 0, here), acc_k=98.0, epochs=20)
-    rows = tables.rows_of("noise", Library(1, "full", here).metrics)
-    assert tables.markdown(rows) == (
-        "| row | metric | published | ours | n | difference | scale |\n"
-        "|---|---|---|---|---|---|---|\n"
-        "| bernoulli | 20 samples, % | 98.70 | 99.30 ± 0.20 | 3 | 0.60 | full, 200 epochs |\n"
-        "| uniform | 20 samples, % | 98.70 | 98.00 | 1 | -0.70 | small, 20 epochs |\n"
-    )
-    assert rows[0]["command"] == "python train.py experiment=noise_bernoulli seed=0,1,2 -m"
-    assert rows[0]["seeds"] == [0, 1, 2] and rows[0]["commit"] == "0123456789"
-    wanted = {"row", "metric", "published", "mean", "std", "n", "scale", "command", "commit"}
-    assert all(wanted <= set(row) for row in rows) and rows[1]["std"] is None
-    assert json.loads(tables.as_json(rows)) == rows
-    html = tables.as_html(rows)
-    assert html.count("<tr>") == 3 and "99.30 ± 0.20" in html
-
-
-@pytest.mark.parametrize(
-    ("shares", "compression", "wanted"), [((100.0, 100.0), 5000.0, 100.0), ((99.0, 100.0), 200.0, 99.5)]
-)
-def test_the_sparsity_of_a_whole_network(here, shares, compression, wanted):
-    sparsity = dict(zip(("dense1", "dense2"), shares, strict=True))
-    job = Job("random_labels_mnist_sparse_vd", 0, here)
-    finished(job, acc_det=10.0, train_acc_det=10.0, sparsity=sparsity, compression=compression)
-    rows = tables.rows_of("random_labels", Library(1, "full", here).metrics)
-    assert [row["mean"] for row in rows] == [10.0, 10.0, wanted]
 
 
 def test_the_records_of_a_tables_runs(here):
     complete(Job("noise_bernoulli", 0, here))
-    ((name, record),) = Library(1, "full", here).records("noise").items()
+    ((name, record),) = Library(1, "full", here).records(["noise_bernoulli"]).items()
     assert name == "noise_bernoulli-seed0.json" and record["metrics"]["acc_k"] == 99.0
     assert record["config"]["param"]["noise"] == "bernoulli" and "out_dir" not in record["config"]
     assert record["history"] == [{"epoch": 1, "kl": 1.23457, "log_alpha": {"dense1": {"mean": 0.5}}}]
@@ -129,7 +71,7 @@ def test_experiments_that_are_one_run_have_one_record(here, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"config": {}, "metrics": {"seed": 0}}'])
 def test_a_damaged_record_is_said_before_anything_runs(tmp_path, here, capsys, monkeypatch, text):
-    monkeypatch.setattr(pool, "run_all", lambda *_: pytest.fail("a run was started"))
+    monkeypatch.setattr(queue, "run_all", lambda *_: pytest.fail("a run was started"))
     (tmp_path / "out" / "runs").mkdir(parents=True)
     (tmp_path / "out" / "runs" / "table3_det-seed0.json").write_text(text)
     assert reproduce.main(["table3", f"out={tmp_path / 'out'}", *here]) == 2
@@ -158,20 +100,6 @@ def test_the_phase_transition_from_records(here, tmp_path):
     assert reproduce.main(command) == 1 and not (tmp_path / "out" / "fig3.png").exists()
 
 
-def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):
-    finished(Job("noise_bernoulli", 0, here))
-    other = Job("noise_bernoulli", 1, here)
-    finished(other)
-    other.folder().rename(other.folder().with_name("seed1-deadbeef"))
-    assert [row["n"] for row in tables.rows_of("noise", Library(3, "full", here).metrics)] == [1]
-
-
-def test_the_poster_and_small_numbers_are_shown():
-    row = {"row": "layer", "metric": "kl", "published": 1.7, "poster": 0.36, "mean": 0.01234, "std": None, "n": 1}
-    shown = tables.cells(row | {"difference": -1.68766, "scale": "full", "epochs": 200})
-    assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "full, 200 epochs"]
-
-
 def test_rows_that_share_a_run_share_it():
     library = Library(2, "full")
     assert Job("phase_loguniform", 1).folder() == Job("table2_cifar10_variance", 1).folder()
@@ -185,81 +113,43 @@ def test_every_target_has_its_experiments_and_a_name(scale):
     library = Library(1, scale)
     for name in TARGETS:
         jobs_of([name], library)  # composes all
-        assert name in TABLES or name in CAPTIONS
+        assert TARGETS[name].title and (TARGETS[name].published or TARGETS[name].draw)
     small = [job.config() for job in jobs_of(list(TARGETS), Library(1, "small"))]
     assert all(cfg.scale == "small" and cfg.name.startswith("small/") for cfg in small)
     assert all(job.config().scale is None for job in jobs_of(list(TARGETS), Library(1, "full")))
 
 
 def test_published_numbers_are_those_of_the_experiments_headers():
-    for rows in TABLES.values():
-        for row in rows:
-            text = (ROOT / "configs" / "experiment" / f"{row.experiment}.yaml").read_text()
-            assert f"experiment={row.experiment}" in text
-            if row.published is not None and "The same run as" not in text and row.metric != "log_alpha":
-                assert f"{row.published:g}" in text or f"{row.published:.1f}" in text, row
+    for row in [row for target in TARGETS.values() for row in target.published]:
+        text = (ROOT / "configs" / "experiment" / f"{row.experiment}.yaml").read_text()
+        assert f"experiment={row.experiment}" in text
+        if row.value is not None and "The same run as" not in text and row.metric != "log_alpha":
+            assert f"{row.value:g}" in text or f"{row.value:.1f}" in text, row
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "key", "words"),
     [
-        (["table9"], "table9 is not known"),
-        ([], "name a table"),
-        (["fig2", "seed=3"], "there is no key seed"),
-        (["fig2", "seeds=0"], "seeds=0"),
-        (["fig2", "scale=tiny"], "scale=tiny"),
-        (["fig2", "jobs=x"], "jobs=x"),
-        (["linear", "threads=0"], "threads=0"),
-        (["fig2", "seeds=²"], "seeds=²"),
-        (["fig6", "out_dir="], "out_dir= is empty"),
+        (["table9"], None, "table9 is not known: choose from table1, "),
+        ([], None, "name a table"),
+        (["fig2", "seed=3"], "seed", "use one of seeds, scale"),
+        (["fig2", "seeds=0"], "seeds", "a whole number from 1"),
+        (["fig2", "scale=tiny"], "scale", "full or small"),
+        (["fig2", "run=no"], "run", "true or false"),
+        (["fig2", "jobs=x"], "jobs", "a whole number from 1"),
+        (["linear", "threads=0"], "threads", "a whole number from 1"),
+        (["fig2", "seeds=²"], "seeds", "a whole number from 1"),
+        (["fig6", "out_dir="], "out_dir", "give it a value, or leave it out"),
     ],
 )
-def test_wrong_arguments(arguments, words):
-    with pytest.raises(reproduce.UsageError) as caught:
-        reproduce.parse(arguments, list(TARGETS))
-    assert words in str(caught.value)
+def test_wrong_arguments(arguments, key, words):
+    assert_refused(lambda: reproduce.parse(arguments, list(TARGETS)), key, words)
 
 
 def test_arguments():
     names, options, passed = reproduce.parse(["all", "jobs=2", "data_dir=d"], list(TARGETS))
     assert names == list(TARGETS) and options["scale"] == "full" and passed == ("data_dir=d", "threads=1")
     assert reproduce.parse(["toy", "fig1"], list(TARGETS))[0] == ["fig1"]
-
-
-def test_targets_that_are_no_runs_of_train(tmp_path, monkeypatch):
-    from varnet.linear import experiment
-
-    monkeypatch.setattr(experiment, "EXPERIMENTS", [("regression", "tiny")])
-    monkeypatch.setattr(experiment, "SIZES", {"tiny": (100, 20), "1,000 x 1,000": (100, 20)})
-    assert reproduce.main(["linear", f"out={tmp_path}"]) == 0
-    rows = json.loads((tmp_path / "linear.json").read_text())
-    assert rows[0]["n"] == 5 and "| linear" not in (tmp_path / "linear.md").read_text()
-    runs = tmp_path / "none"
-    assert reproduce.main(["fig6", "linear", "run=false", f"out={tmp_path / 'out'}", f"out_dir={runs}"]) == 1
-
-
-def test_fig6_takes_its_own_runs_and_tells_of_a_sweep_that_failed(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("gymnasium", reason="pip install 'varnet[rl]'")
-    from varnet.paper import beyond
-    from varnet.rl.grid import composed, grid
-    from varnet.rl.run import run
-
-    short = ["env=cartpole", "env.max_steps=20", "policy.hidden=16", "schedule.episodes=3"]
-    monkeypatch.setattr(beyond, "SWEEP", short)
-    monkeypatch.setattr(beyond, "SEEDS", 1)
-    folder = f"out_dir={tmp_path / 'rl'}"
-    run(composed([*short, folder, "schedule.lr=1"]))  # another trial, not of the figure
-    common = [f"out={tmp_path / 'out'}", f"out_dir={tmp_path}"]
-    assert reproduce.main(["fig6", "run=false", *common]) == 1
-    assert "no finished run yet for: fig6" in capsys.readouterr().err
-    assert reproduce.main(["fig6", "seeds=2", "jobs=2", *common]) == 0
-    (row,) = json.loads((tmp_path / "out" / "fig6.json").read_text())
-    assert row["n"] == 2 and row["scale"] == "3 episodes" and "schedule.lr=0.001" in row["command"]
-    third = folder_of(grid([*short, folder, "seed=2"])[0])
-    third.write_text("a file where the folder should be")
-    assert reproduce.main(["fig6", "fig2", "seeds=3", *common]) == 1
-    assert "fig6: scripts/rl.py ended with exit code 1" in capsys.readouterr().err
-    assert (tmp_path / "out" / "fig2.png").exists()
 
 
 @pytest.mark.parametrize("kind", [ConfigError, CheckpointError, DataError])
@@ -289,16 +179,6 @@ def test_places_that_cannot_be_used_are_one_sentence(argument, code, capsys):
     assert error.startswith("error: ") and error.count("\n") == 1
 
 
-def test_a_folder_with_a_comma_is_one_folder():
-    from varnet.paper.beyond import quoted
-    from varnet.rl.grid import expanded
-
-    for name in ("a,b", "it's", "a=b (c)"):
-        (overrides,) = expanded([f"out_dir={quoted(name)}"])
-        with initialize_config_dir(str(ROOT / "configs" / "rl"), version_base="1.3"):
-            assert compose("rl", overrides).out_dir == name
-
-
 def test_fig2(tmp_path, capsys):
     assert reproduce.main(["fig2", f"out={tmp_path}"]) == 0
     assert (tmp_path / "fig2.png").read_bytes().startswith(b"\x89PNG") and "<svg" in (tmp_path / "fig2.svg").read_text()
@@ -307,14 +187,6 @@ def test_fig2(tmp_path, capsys):
     numbers = json.loads((tmp_path / "fig2.numbers.json").read_text())
     assert numbers["Student's t, nu = 1e-16"]["0"] == pytest.approx(numbers["log-uniform"]["0"], abs=1e-3)
     assert numbers["log-uniform"]["4"] < numbers["log-uniform"]["0"] < numbers["log-uniform"]["-4"]
-
-
-def test_the_noise_of_figure_1_is_not_that_of_its_points():
-    """Both are normal numbers of one shape: with one seed they were the same, and the clouds were skewed."""
-    noise = torch.randn(2000, 2, generator=torch.Generator().manual_seed(figures.NOISE_SEED))
-    points = toy(0)["train_x"].reshape(4, 500, 2)
-    points = (points - points.mean(1, keepdim=True)).reshape(2000, 2)
-    assert abs(float((noise * points).mean())) < 0.1
 
 
 @pytest.mark.slow
@@ -350,67 +222,3 @@ def test_interrupted_and_started_again(tmp_path):
     assert subprocess.run(command, capture_output=True).returncode == 0
     logs = "".join(log.read_text() for log in runs.glob("*.log"))
     assert logs.count("going on after epoch") == 2
-
-
-def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path, here):
-    good = Job("small/toy", 0, (*here, "threads=1", "schedule.epochs=2", "dataset.train_size=40"))
-    bad = Job("small/toy", 0, (*here, "schedule.epochs=2", "data_dir=null", "schedule.lr=-1"))
-    failed = pool.run_all([bad, good], at_once=1, root=ROOT)
-    assert len(failed) == 1 and "schedule.lr=-1" in failed[0] and good.folder().joinpath("metrics.json").exists()
-
-
-def test_time_left():
-    assert pool.time_left(1.0, 0.0, 3.0, 1800) == "1 h 00 min left"
-    assert pool.time_left(2.5, 2.0, 3.0, 60) == "2 min left"
-    assert pool.time_left(2.0, 2.0, 3.0, 60) == "time left not known yet"
-
-
-def test_kinds_of_representation():
-    assert figures.representation([[1.0, 10.0, 100.0], [3.0, 20.0, 500.0]]) == "repeat"
-    assert figures.representation([[1.0, 10.0, 11.0], [3.0, 21.0, 20.0]]) == "repeat", "a tie is no other order"
-    assert figures.representation([[0.1, 300.0, 0.5, 1e4], [0.1, 3.0, 2e3, 2e3]]) == "orthogonal"
-
-
-def test_where_the_transition_is():
-    accuracies = [(99, 10), (99, 60), (40, 98), (10, 99)]
-    history = [
-        {"epoch": i + 1, "acc_det": det, "acc_zero_mean_k": zero, "acc_k": 99}
-        for i, (det, zero) in enumerate(accuracies)
-    ]
-    assert list(figures.transition(history).values()) == [2, 3]
-
-
-def test_figures_from_a_real_run(tmp_path):
-    from composing import tiny
-
-    from train import run
-    from varnet.runs.folder import folder_of
-    from varnet.runs.opening import open_finished
-
-    cfg = tiny(tmp_path, "param=zero_mean", "schedule.epochs=2")
-    run(cfg)
-    opened = open_finished(Path(folder_of(cfg)))
-    for figure, numbers in (
-        figures.weight_samples(opened, averages=2, samples=3),
-        figures.pruning(opened, samples=2),
-        figures.class_densities(opened),
-    ):
-        assert figure.axes and numbers
-    history = [json.loads(line) for line in (folder_of(cfg) / "history.jsonl").read_text().splitlines()]
-    metrics = json.loads((folder_of(cfg) / "metrics.json").read_text())
-    figure, _ = figures.phase_transition({"loguniform": [(history, metrics)] * 2})
-    assert len(figure.axes) == 2
-
-
-def test_curves_average_only_runs_evaluated_at_the_same_epochs():
-    def lines(evaluated: dict[int, float], shift: float) -> list[dict]:
-        return [
-            {"epoch": e, "acc_k": evaluated.get(e), "log_alpha": {"dense1": {"mean": e + shift}}} for e in range(1, 5)
-        ]
-
-    often, seldom = lines({1: 10.0, 2: 20.0, 4: 40.0}, 0.0), lines({2: 90.0, 3: 90.0, 4: 90.0}, 2.0)
-    figure, _ = figures.phase_transition({"x": [(often, {"samples": 20}), (seldom, {"samples": 20})]})
-    top, bottom = figure.axes
-    assert [line.get_label() for line in top.lines] == ["20 samples (n = 1)"]
-    assert list(top.lines[0].get_xdata()) == [1, 2, 4] and list(top.lines[0].get_ydata()) == [10, 20, 40]
-    assert bottom.lines[0].get_label() == "dense1" and list(bottom.lines[0].get_ydata()) == [2, 3, 4, 5]

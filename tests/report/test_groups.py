@@ -1,14 +1,13 @@
 """Fixture folders -> the exact table; runs that are not finished are listed, not averaged."""
 
 import json
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from tests.composing import ROOT, composed
+from tests.composing import composed
+from varnet.cli import report as command
 from varnet.errors import ConfigError
 from varnet.report import groups as report
 from varnet.runs.folder import folder_of
@@ -122,18 +121,12 @@ def test_wrong_folders(tmp_path, what, message):
         report.read([tmp_path / what])
 
 
-def script(*arguments: object) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["report.py", *map(str, arguments)])
-        runpy.run_path(str(ROOT / "scripts/report.py"), run_name="__main__")
-
-
-def test_the_script(sweep, tmp_path, capsys):
+def test_the_command(sweep, tmp_path, capsys):
     out = tmp_path / "report"
-    script(sweep, "--out", out)
+    assert command.main([str(sweep), "--out", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "98.00 +- 1.00" in printed and "not finished, not counted" in printed
     assert "1 of 2 epochs" in (out / "table.md").read_text() and "layer,3,98.0,1.0" in (out / "table.csv").read_text()
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(SystemExit, match="error: nowhere is not a folder"):
-        script("nowhere")
+    assert command.main(["nowhere"]) == 2
+    assert capsys.readouterr().err.startswith("error: nowhere is not a folder")

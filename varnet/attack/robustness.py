@@ -288,19 +288,3 @@ def _more(lines: list[dict]) -> list[dict]:
 def milestones(iterations: int) -> list[int]:
     """The iterations whose rates go into a table."""
     return sorted({round(part * iterations) for part in (0.125, 0.25, 0.5, 1.0)})
-
-
-def results(lines: list[dict], at: Iterable[int], **about: object) -> list[dict]:
-    """Rows for a table: rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
-    rows = []
-    for row in lines:
-        kind = "" if row["attack"] == WHITE_BOX else f" ({row['attack']})"
-        for i in sorted({min(i, len(row["rate"]) - 1) for i in at}):
-            rows.append(
-                {
-                    "row": row["network"] + kind, "metric": f"successful attacks after {i} iterations, %",
-                    "published": None, "mean": row["rate"][i], "std": row["std"] and row["std"][i], "n": row["n"],
-                    "difference": None, "low": row["low"][i], "high": row["high"][i], "images": row["images"], **about,
-                }
-            )  # fmt: skip
-    return rows

@@ -5,12 +5,15 @@ A table stands between <!-- table: NAME --> and <!-- end -->; `rows=A;B` after t
 nothing and fails if a table is not what the JSON says.
 """
 
-import json
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from varnet.runs.composing import PACKAGE
+
+if TYPE_CHECKING:
+    from varnet.report.row import Row
 
 ROOT = PACKAGE.parent  # of the checkout
 PAGES = ("RESULTS.md", "README.md")
@@ -18,21 +21,24 @@ MARK = re.compile(r"(<!-- table: (?P<name>\w+)(?P<options>[^>]*?) -->\n).*?(<!--
 
 
 def table(name: str, options: str, folder: Path) -> str:
+    """The Markdown of a mark's table."""
+    from varnet.report.row import read
     from varnet.report.tables import markdown
 
-    path = folder / f"{name}.json"
-    rows = json.loads(path.read_text()) if path.exists() else []
     chosen = dict(part.split("=", 1) for part in re.findall(r"\w+=[^=]+?(?=\s+\w+=|\s*$)", options))
-    if "rows" in chosen:
-        rows = [row for row in rows if row["row"].startswith(tuple(chosen["rows"].split(";")))]
-    if "metrics" in chosen:
-        rows = [row for row in rows if row["metric"] in chosen["metrics"].split(";")]
-    if "scale" in chosen:
-        rows = [row for row in rows if row["scale"] == chosen["scale"]]
+    rows = [row for row in read(folder / f"{name}.json") if fits(row, chosen)]
     return markdown(rows) if rows else "*Not run yet.*\n"
 
 
+def fits(row: "Row", chosen: dict[str, str]) -> bool:
+    """Say whether a row is one of those that a mark chooses."""
+    if "rows" in chosen and not row.row.startswith(tuple(chosen["rows"].split(";"))):
+        return False
+    return row.metric in chosen.get("metrics", row.metric).split(";") and row.scale == chosen.get("scale", row.scale)
+
+
 def filled(text: str, folder: Path) -> str:
+    """The text with its tables as the JSON in the folder says."""
     return MARK.sub(lambda m: m[1] + "\n" + table(m["name"], m["options"], folder) + "\n" + m[4], text)
 
 

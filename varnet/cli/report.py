@@ -18,7 +18,7 @@ from varnet.errors import ConfigError
 from varnet.report import groups as report
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         description=as_typed(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -37,11 +37,14 @@ def main(arguments: list[str]) -> None:
             print(f"not finished, not counted: {line}")
         write(options.out, rows, groups, runs)
     except (ConfigError, OSError) as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     print(f"written to {options.out}: table.md, table.csv, curves.png")
+    return 0
 
 
 def show(rows: report.Table) -> None:
+    """Print the table."""
     table = Table()
     for column in rows[0]:
         table.add_column(column, justify="left" if rows[0].index(column) < rows[0].index("n") else "right")
@@ -52,6 +55,7 @@ def show(rows: report.Table) -> None:
 
 
 def write(folder: Path, rows: report.Table, groups: list[report.Group], runs: list[report.Run]) -> None:
+    """Leave table and curves in a folder."""
     text = report.markdown(rows)
     if left := report.incomplete(runs):
         text += "\nNot finished, not counted:\n\n" + "".join(f"- {line}\n" for line in left)

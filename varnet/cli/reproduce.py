@@ -2,8 +2,9 @@
 
 python scripts/reproduce.py TARGET... [key=value ...]
 
-Targets: table1 table2 table3 noise phase fig1 .. fig9 fig7_mnist sparse emptying random_labels linear, or all
-(toy is another name for fig1)
+Targets, or all of them with `all` (toy is another name for fig1):
+
+{targets}
 
 seeds=3            runs of each row, seeds 0, 1, 2
 scale=small        experiments that fit two CPU cores (configs/experiment/small); full: as published (the default)
@@ -20,43 +21,64 @@ Of every finished run a record is kept in FOLDER/runs, and tables count records 
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from varnet.base.invocation import as_typed
+from varnet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from varnet.paper.library import Library
+    from varnet.paper.targets import Drawn
+    from varnet.report.row import Row
 
 PASSED_ON = ("out_dir", "data_dir", "device", "threads", "precision", "checkpoint_every", "checkpoint_minutes")
 DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "out": "outputs/reproduction"}
+CHOICES = {"scale": ("full", "small"), "run": ("true", "false")}
+ALIASES = {"toy": "fig1"}
 
 
-class UsageError(ValueError):
-    pass
+def help_text() -> str:
+    """The text above with the targets that are there."""
+    from varnet.paper.reproduction import TARGETS
+
+    targets = "\n".join(f"{name:<18} {target.title}" for name, target in TARGETS.items())
+    return as_typed(__doc__.replace("{targets}", targets))
 
 
 def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
     """Names of targets, options, and overrides for train.py."""
-    names = ["fig1" if a == "toy" else a for a in arguments if "=" not in a]
-    if unknown := [n for n in names if n not in targets and n != "all"]:
-        raise UsageError(f"{unknown[0]} is not known: choose from {', '.join(targets)}, all")
-    if not names:
-        raise UsageError(f"name a table or a figure: {', '.join(targets)}, all")
-    names = targets if "all" in names else list(dict.fromkeys(names))
     options, passed = dict(DEFAULTS), {}
     for argument in [a for a in arguments if "=" in a]:
         key, _, value = argument.partition("=")
         if key not in DEFAULTS and key not in PASSED_ON:
-            raise UsageError(f"{argument}: there is no key {key}; use one of {', '.join([*DEFAULTS, *PASSED_ON])}")
+            raise ConfigError(f"is not known: use one of {', '.join([*DEFAULTS, *PASSED_ON])}", key, value)
         (options if key in DEFAULTS else passed)[key] = value
-    numbers = {key: options[key] for key in ("seeds", "jobs")} | {"threads": passed.get("threads", "null")}
-    for key, value in numbers.items():
-        if not (value.isdecimal() and int(value) >= 1) and (key, value) != ("threads", "null"):
-            raise UsageError(f"{key}={value} is invalid: use a whole number from 1")
-    if empty := [key for key, value in (options | passed).items() if not value]:
-        raise UsageError(f"{empty[0]}= is empty: give it a value, or leave it out")
-    for key, allowed in (("scale", ("full", "small")), ("run", ("true", "false"))):
-        if options[key] not in allowed:
-            raise UsageError(f"{key}={options[key]} is invalid: use {' or '.join(allowed)}")
+    check(options | passed)
     if int(options["jobs"]) > 1:
         passed.setdefault("threads", "1")
-    return names, options, tuple(f"{key}={value}" for key, value in passed.items())
+    return chosen(arguments, targets), options, tuple(f"{key}={value}" for key, value in passed.items())
+
+
+def chosen(arguments: list[str], targets: list[str]) -> list[str]:
+    """The targets that are named, each once."""
+    names = [ALIASES.get(a, a) for a in arguments if "=" not in a]
+    if unknown := [name for name in names if name not in targets and name != "all"]:
+        raise ConfigError(f"{unknown[0]} is not known: choose from {', '.join(targets)}, all")
+    if not names:
+        raise ConfigError(f"name a table or a figure: {', '.join(targets)}, all")
+    return targets if "all" in names else list(dict.fromkeys(names))
+
+
+def check(options: dict[str, str]) -> None:
+    """Refuse values that mean nothing."""
+    for key, value in options.items():
+        if not value:
+            raise ConfigError("is empty: give it a value, or leave it out", key, value)
+        if key in CHOICES and value not in CHOICES[key]:
+            raise ConfigError(f"is invalid: use {' or '.join(CHOICES[key])}", key, value)
+        counted = key in ("seeds", "jobs") or (key == "threads" and value != "null")
+        if counted and not (value.isdecimal() and int(value) >= 1):
+            raise ConfigError("is invalid: use a whole number from 1", key, value)
 
 
 def main(arguments: list[str]) -> int:
@@ -67,36 +89,26 @@ def main(arguments: list[str]) -> int:
 
 
 def rebuild(arguments: list[str]) -> int:
+    """The exit code; what the user can mend is said in one sentence."""
     if not arguments or "-h" in arguments or "--help" in arguments:
-        print(as_typed(__doc__), end="")
+        print(help_text(), end="")
         return 0 if arguments else 2
 
     from hydra.errors import HydraException
 
-    from varnet.base.device import tune_cpu
-    from varnet.errors import ConfigError, Interrupted
-    from varnet.launch.command import unwritable
-    from varnet.launch.queue import run_queue
-    from varnet.paper.reproduction import TARGETS, Library, jobs_of
+    from varnet.errors import Interrupted
+    from varnet.launch.ending import unwritable
+    from varnet.paper.reproduction import TARGETS
     from varnet.runs.overrides import explain
-    from varnet.runs.schema import check
 
+    overrides: tuple[str, ...] = ()
     try:
         names, options, overrides = parse(arguments, list(TARGETS))
-        recorded = Path(options["out"]) / "runs"
-        seeds, at_once = int(options["seeds"]), int(options["jobs"])
-        library = Library(seeds, options["scale"], overrides, options["run"] == "true", recorded, at_once)
-        wanted = jobs_of(names, library)
-        for job in wanted:
-            check(job.config())
-        failed = run_queue(wanted, at_once) if library.may_run else []
-        threads = library.option("threads", "null")
-        tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
-        written = write(names, library, Path(options["out"]))
+        return made(names, options, overrides)
     except (KeyboardInterrupt, Interrupted):
         print("stopped; the same command goes on from the checkpoints", file=sys.stderr)
         return 130
-    except (UsageError, ConfigError) as error:
+    except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except HydraException as error:
@@ -104,6 +116,27 @@ def rebuild(arguments: list[str]) -> int:
         return 2
     except OSError as error:
         return unwritable(error)
+
+
+def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) -> int:
+    """Run what is missing, write what can be made; 1 if that is not all."""
+    from varnet.base.device import tune_cpu
+    from varnet.launch.queue import run_queue
+    from varnet.paper.library import Library
+    from varnet.paper.reproduction import jobs_of
+    from varnet.runs import schema
+
+    out, at_once = Path(options["out"]), int(options["jobs"])
+    library = Library(
+        int(options["seeds"]), options["scale"], overrides, options["run"] == "true", out / "runs", at_once
+    )
+    wanted = jobs_of(names, library)
+    for job in wanted:
+        schema.check(job.config())
+    failed = run_queue(wanted, at_once) if library.may_run else []
+    threads = library.option("threads", "null")
+    tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
+    written = write(names, library, out)
     failed += [f"{name}: {reason}" for name, reason in library.failures.items()]
     for line in failed:
         print(line, file=sys.stderr)
@@ -112,59 +145,67 @@ def rebuild(arguments: list[str]) -> int:
     return 1 if failed or missing else 0
 
 
-def write(names: list[str], library, out: Path) -> list[str]:
-    """Tables as JSON, Markdown and HTML, figures as PNG and SVG with their numbers; configuration and metrics of their
-    runs; one page with all that stands in the folder."""
+def write(names: list[str], library: "Library", out: Path) -> list[str]:
+    """Everything that can be made of the runs that are there, with their records; one page with all that stands in the
+    folder. The names of what was made."""
     from varnet.base.files import write_atomically
-    from varnet.base.plots import rendered
-    from varnet.paper.fig7 import UNFINISHED
-    from varnet.paper.reproduction import build, title
-    from varnet.report import tables
+    from varnet.paper.reproduction import TARGETS, build
+    from varnet.report.tables import markdown
     from varnet.runs import records
 
     (out / "runs").mkdir(parents=True, exist_ok=True)
     written = []
-
-    def save(name: str, content: str | bytes) -> None:
-        write_atomically(out / name, content.encode() if isinstance(content, str) else content)
-
     for name, found in build(names, library):
+        title = TARGETS[name].title
         written.append(name)
-        for file, record in library.records(name).items():
-            save(f"runs/{file}", records.as_json(record))
-        if isinstance(found, list):
-            rows = found
-            print(f"\n{title(name)}\n\n{tables.markdown(rows)}")
-        else:
-            figure, numbers = found
-            if gif := numbers.pop("gif", None):
-                save(f"{name}.gif", gif)
-            save(f"{name}.png", rendered(figure))
-            save(f"{name}.svg", rendered(figure, "svg"))
-            save(f"{name}.numbers.json", json.dumps(numbers, indent=1) + "\n")
-            rows = numbers.get("rows")
-            print(f"{title(name)}: {out / name}.png")
-        if rows:
-            save(f"{name}.json", tables.as_json(rows))
-            save(f"{name}.md", f"## {title(name)}\n\n{tables.markdown(rows)}")
-        (out / f"{name}{UNFINISHED}").unlink(missing_ok=True)
+        for file, record in library.records(TARGETS[name].experiments).items():
+            write_atomically(out / "runs" / file, records.as_json(record))
+        for ending, content in files_of(title, found).items():
+            write_atomically(out / f"{name}{ending}", content)
+        if unfinished := library.unfinished(name):
+            unfinished.unlink(missing_ok=True)
+        print(f"\n{title}\n\n{markdown(found)}" if isinstance(found, list) else f"{title}: {out / name}.png")
     if written:
-        save("report.html", report(out))
+        write_atomically(out / "report.html", report(out))
         print(f"report: {out / 'report.html'}")
     return written
 
 
+def files_of(title: str, found: "list[Row] | Drawn") -> dict[str, bytes | str]:
+    """Ending of a file -> its content: rows as JSON and Markdown, a figure as PNG and SVG with its numbers."""
+    from varnet.report.row import as_json
+    from varnet.report.tables import markdown
+
+    rows, files = (found, {}) if isinstance(found, list) else (found.rows, pictures(found))
+    if rows:
+        files |= {".json": as_json(rows), ".md": f"## {title}\n\n{markdown(rows)}"}
+    return files
+
+
+def pictures(drawn: "Drawn") -> dict[str, bytes | str]:
+    """Ending of a file -> what is drawn, and the numbers that can be read off it."""
+    from varnet.base.plots import rendered
+
+    rows = {"rows": [row.as_dict() for row in drawn.rows]} if drawn.rows else {}
+    gif = {".gif": drawn.gif} if drawn.gif else {}
+    return {
+        ".png": rendered(drawn.figure), ".svg": rendered(drawn.figure, "svg"),
+        ".numbers.json": json.dumps(drawn.numbers | rows, indent=1) + "\n", **gif,
+    }  # fmt: skip
+
+
 def report(out: Path) -> str:
     """The page of every table and figure in a folder, whenever it was made."""
-    from varnet.paper.reproduction import TARGETS, title
-    from varnet.report import tables
+    from varnet.paper.reproduction import TARGETS
     from varnet.report.page import image, page
+    from varnet.report.row import read
+    from varnet.report.tables import as_html
 
     sections = []
-    for name in TARGETS:
-        rows, png = out / f"{name}.json", out / f"{name}.png"
-        content = image(png.read_bytes(), title(name)) if png.exists() else ""
-        content += tables.as_html(json.loads(rows.read_text())) if rows.exists() else ""
-        sections += [(title(name), content)] if content else []
+    for name, target in TARGETS.items():
+        rows, png = read(out / f"{name}.json"), out / f"{name}.png"
+        content = image(png.read_bytes(), target.title) if png.exists() else ""
+        content += as_html(rows) if rows else ""
+        sections += [(target.title, content)] if content else []
     note = "Published values beside ours, mean ± standard deviation over n seeds; the scale of a run stands in its row."
     return page("Variance Networks: reproduction", note, sections)

@@ -13,7 +13,6 @@ that go together, then stand there.
 With hydra/launcher=... (e.g. joblib, submitit_slurm) the sweep is left to that launcher.
 """
 
-import json
 import logging
 import sys
 import zlib
@@ -25,10 +24,13 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from varnet.base.files import write_atomically
+from varnet.base.plots import rendered
 from varnet.errors import CheckpointError, ConfigError, Interrupted
 from varnet.launch.command import alone, flags_first, named_folder
 from varnet.launch.ending import stop, stopped_in_a_sentence
-from varnet.paper import fig6 as report
+from varnet.paper import scores
+from varnet.paper.fig6 import chart_of
+from varnet.report.row import as_json
 from varnet.rl import render
 from varnet.rl.grid import composed, grid
 from varnet.rl.run import REINFORCE, make_env
@@ -66,22 +68,22 @@ def sweep(configs: list[DictConfig]) -> None:
 def summarise(folders: list[Path], out_dir: Path) -> None:
     """Figure 6 of all finished runs in out_dir. Where these do not go together it is that of this sweep, in files with
     a mark in their names: a trial does not replace the figure of earlier runs."""
-    together, mark = report.find(out_dir), ""
+    together, mark = scores.find(out_dir), ""
     try:
-        report.collect(together)
+        scores.collect(together)
     except ConfigError:
         together, mark = folders, f"-{zlib.crc32(' '.join(sorted(map(str, folders))).encode()):08x}"
     try:
-        rows, chart = report.results(together), report.figure(together)
+        rows, chart = scores.results(together), chart_of(together)
     except ConfigError as error:  # a sweep over something else than seeds
         print(f"no figure: {error}")
         return
     picture = out_dir / f"figure6{mark}.png"
-    write_atomically(out_dir / f"fig6{mark}.json", (json.dumps(rows, indent=2) + "\n").encode())
-    write_atomically(picture, report.png(chart))
+    write_atomically(out_dir / f"fig6{mark}.json", as_json(rows))
+    write_atomically(picture, rendered(chart))
     for row in rows:
-        spread = "" if row["std"] is None else f" +- {row['std']:.1f}"
-        print(f"{row['row']:<40}{row['mean']:8.1f}{spread}  (n = {row['n']})")
+        spread = "" if row.std is None else f" +- {row.std:.1f}"
+        print(f"{row.row:<40}{row.mean:8.1f}{spread}  (n = {row.n})")
     print(f"figure: {picture}")
 
 
@@ -91,7 +93,8 @@ def main(cfg: DictConfig) -> float:
 
 
 def command_line(arguments: list[str]) -> None:
-    """What Hydra would report over many lines is said in one; resume= and render= bypass composition."""
+    """Run the command: what Hydra would report over many lines is said in one; resume= and render= bypass
+    composition."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
     sys.argv[1:] = arguments = flags_first(arguments)
     overrides = [a for a in arguments if not a.startswith("-")]

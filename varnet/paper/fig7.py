@@ -5,8 +5,8 @@ last line that was told.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,14 +15,13 @@ from varnet.attack.gradient import Attack, Pixels
 from varnet.base import device
 from varnet.base.files import write_atomically
 from varnet.evaluation.ensemble import Ensemble
-from varnet.paper.figures import Drawn
+from varnet.paper.library import Library
+from varnet.paper.targets import Drawn, figure
+from varnet.report.row import Row
 from varnet.report.tables import precision_option
 from varnet.runs.opening import Finished
 from varnet.runs.provenance import commit
 from varnet.train.placing import placed
-
-if TYPE_CHECKING:
-    from varnet.paper.reproduction import Library
 
 MEMBERS = 5  # of a deep ensemble (section 6.3)
 STEP, SAMPLES = 0.5, 10  # section 6.3
@@ -41,8 +40,11 @@ NETWORKS = {  # label -> experiment; the first is the source of transferred imag
         "variance": "fig7_mnist_variance",
     },
 }
-UNFINISHED = ".part.json"  # file of the lines that are there, until the figure is written
 ENSEMBLES = {"deterministic": "deep ensemble", "variance": "variance ensemble"}
+
+
+def members(asked: int, _scale: str) -> int:
+    return max(asked, MEMBERS)
 
 
 def once(target: str) -> tuple[str, ...]:
@@ -50,7 +52,23 @@ def once(target: str) -> tuple[str, ...]:
     return tuple(experiment for label, experiment in NETWORKS[target].items() if label not in ENSEMBLES)
 
 
-def draw(target: str, library: "Library", attack: Attack | None = None, images: int = IMAGES, eot: int = EOT) -> Drawn:
+@figure(
+    "fig7", "Figure 7: successful targeted attacks by iteration, VGG-like on CIFAR-10", *NETWORKS["fig7"].values(),
+    seeds=members, once=once("fig7"),
+)  # fmt: skip
+def on_cifar10(library: Library) -> Drawn:
+    return draw("fig7", library)
+
+
+@figure(
+    "fig7_mnist", "Figure 7 on MNIST: successful targeted attacks by iteration, LeNet-5",
+    *NETWORKS["fig7_mnist"].values(), seeds=members, once=once("fig7_mnist"),
+)  # fmt: skip
+def on_mnist(library: Library) -> Drawn:
+    return draw("fig7_mnist", library)
+
+
+def draw(target: str, library: Library, attack: Attack | None = None, images: int = IMAGES, eot: int = EOT) -> Drawn:
     """Every run of a network that is there is attacked; an ensemble has all of them, and says how many.
 
     A sample of the variance ensemble is one of each member: ten of them are ten of each network. The deep ensemble has
@@ -64,20 +82,33 @@ def draw(target: str, library: "Library", attack: Attack | None = None, images: 
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
     own = {label: [one.cfg.seed for one in several] for label, several in runs.items()}
     trained = {label: [one.metrics for one in several] for label, several in runs.items()}
-    kept = Kept(library.out and library.out / f"{target}{UNFINISHED}", [vars(attack), images, eot, trained])
+    kept = Kept(library.unfinished(target), [vars(attack), images, eot, trained])
     lines = robustness.experiment(
         networks(runs, where), x, y, data.classes, attack, images, eot, next(iter(runs)), kept.add, own, kept.lines
     )
     precision = first.cfg.precision
-    option = precision_option(precision)
-    rows = robustness.results(
+    rows = rows_of(
         lines, robustness.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
-        precision=precision, command=f"python scripts/reproduce.py {target} scale={library.scale}{option}",
+        precision=precision,
+        command=f"python scripts/reproduce.py {target} scale={library.scale}{precision_option(precision)}",
         commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
-        attack_commit=str(commit())[:10],
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
-    return robustness.figure(lines, title), {"attack": vars(attack), "lines": lines, "rows": rows}
+    return Drawn(robustness.figure(lines, title), {"attack": vars(attack), "lines": lines}, rows)
+
+
+def rows_of(lines: list[dict], at: Iterable[int], **about: object) -> list[Row]:
+    """Rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
+    rows, attacked_by = [], str(commit())[:10]
+    for line in lines:
+        kind = "" if line["attack"] == robustness.WHITE_BOX else f" ({line['attack']})"
+        for i in sorted({min(i, len(line["rate"]) - 1) for i in at}):
+            metric = f"successful attacks after {i} iterations, %"
+            numbers = line["rate"][i], line["std"] and line["std"][i], line["n"]
+            more = {"low": line["low"][i], "high": line["high"][i], "images": line["images"]}
+            more["attack_commit"] = attacked_by
+            rows.append(Row(line["network"] + kind, metric, None, *numbers, more=more, **about))
+    return rows
 
 
 class Kept:

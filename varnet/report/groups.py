@@ -32,6 +32,8 @@ Table = list[list[str]]  # the header first
 
 @dataclass(frozen=True)
 class Run:
+    """What a run has written."""
+
     folder: Path
     config: dict  # as saved, resolved; empty if it cannot be read
     metrics: dict | None  # None: it is not finished
@@ -61,7 +63,7 @@ class Group:
         return statistics.fmean(values) if values else None
 
     def std(self, metric: str) -> float | None:
-        """Of the sample (n - 1); None for one run."""
+        """The standard deviation of the sample (n - 1); None for one run."""
         values = self.values(metric)
         return statistics.stdev(values) if len(values) > 1 else None
 
@@ -93,6 +95,7 @@ def read(folders: Iterable[str | Path]) -> list[Run]:
 
 
 def read_run(folder: Path) -> Run:
+    """The run in a folder, as far as it can be read."""
     try:
         config = plain(OmegaConf.load(folder / CONFIG))
         setting(config), config["schedule"]["epochs"]
@@ -108,7 +111,7 @@ def setting(config: dict) -> dict:
 
 
 def _lines(path: Path) -> Iterator[dict]:
-    """Of a history whose last line may be cut off."""
+    """The lines of a history, whose last one may be cut off."""
     try:
         for line in path.read_text().splitlines():
             yield json.loads(line)
@@ -158,6 +161,7 @@ def table(groups: list[Group], metrics: Iterable[str] = METRICS) -> Table:
 
 
 def cell(group: Group, metric: str) -> str:
+    """Mean +- standard deviation, with the digits that the latter leaves."""
     mean, std = group.mean(metric), group.std(metric)
     if mean is None:
         return "-"
@@ -171,6 +175,7 @@ def decimals(spread: float) -> int:
 
 
 def markdown(rows: Table) -> str:
+    """The table as Markdown."""
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
 

@@ -18,7 +18,7 @@ p.note { color: #555; font-size: 0.9rem; }
 
 
 def page(title: str, note: str, sections: list[tuple[str, str]]) -> str:
-    """sections: (heading, HTML)."""
+    """The page of these sections, each (heading, HTML)."""
     body = "\n".join(f"<h2>{html.escape(heading)}</h2>\n{content}" for heading, content in sections)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">\n<title>{html.escape(title)}</title>\n'
@@ -30,5 +30,6 @@ def page(title: str, note: str, sections: list[tuple[str, str]]) -> str:
 
 
 def image(png: bytes, caption: str) -> str:
+    """A picture inside of the page."""
     data = base64.b64encode(png).decode()
     return f'<img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'

@@ -9,6 +9,8 @@ import torch
 from varnet.errors import ConfigError
 from varnet.evaluation.sparsity import kept
 from varnet.nn.layers import Variational
+from varnet.paper.library import Library
+from varnet.paper.targets import Drawn, figure, one_seed
 from varnet.runs.members import snapshots
 from varnet.runs.opening import Finished
 from varnet.train import checkpoint
@@ -17,17 +19,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = 4
+EXPERIMENT = "sparse_lenet300"
 
 
-def emptying(run: Finished, layer: str = "dense1") -> tuple["Figure", dict]:
-    """Of a run with snapshots; the numbers are the sparsity by epoch, and `gif` holds the animation."""
+@figure(
+    "emptying", "Sparse variational dropout: the first layer of LeNet-300-100 empties", EXPERIMENT, seeds=one_seed
+)  # fmt: skip
+def draw(library: Library) -> Drawn:
+    return emptying(library.first(EXPERIMENT))
+
+
+def emptying(run: Finished, layer: str = "dense1") -> Drawn:
+    """Draw a run with snapshots; the numbers are the sparsity by epoch."""
     frames = _frames(run, layer)
     if not frames:
         raise ConfigError(f"{run.folder} has no snapshots: train it with snapshots=[1,2,5,10,20] or the like")
     top = max(1e-12, *(float(np.quantile(values, 0.995)) for values, _ in frames.values()))
     images = {epoch: np.clip(values / top, 0, 1) for epoch, (values, _) in frames.items()}
     sparsities = {epoch: share for epoch, (_, share) in frames.items()}
-    return _picture(images, sparsities, layer), {"sparsity by epoch, %": sparsities, "gif": _gif(images, sparsities)}
+    numbers = {"sparsity by epoch, %": sparsities}
+    return Drawn(_picture(images, sparsities, layer), numbers, gif=_gif(images, sparsities))
 
 
 def _frames(run: Finished, layer: str) -> dict[int, tuple[np.ndarray, float]]:
@@ -38,7 +49,7 @@ def _frames(run: Finished, layer: str) -> dict[int, tuple[np.ndarray, float]]:
         run.model.load_state_dict(state["model"])
         q = dict(run.model.named_modules()).get(layer)
         if not isinstance(q, Variational):
-            raise ConfigError(f"layer={layer} of {run.folder} has no random weights: choose another")
+            raise ConfigError(f"of {run.folder} has no random weights: choose another", "layer", layer)
         mask = kept(q)
         with torch.no_grad():
             values = (q.param.mean(q).abs() * mask).flatten(1).numpy()

@@ -8,23 +8,24 @@ features in both sizes; targets drawn from the slides' own models,
     classification  p(t = 1) = sigmoid(2 w'x): with w itself not even the true weights would reach 0.9, published 0.916
     sign            t = sign(w'x + noise of variance 0.1): an easier problem beside it, with no published number
 
-    python -m varnet.linear.experiment --seeds 5 --save docs/results
+The whole takes minutes.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import expit
-from sklearn.linear_model import ARDRegression, LassoCV, LogisticRegression
-from sklearn.model_selection import GridSearchCV
 
-from varnet.base.files import write_atomically
-from varnet.linear import GKLClassifier, GKLRegressor, VDClassifier, VDRegressor
+from varnet.paper.library import Library
+from varnet.paper.targets import Drawn, figure
+from varnet.report.row import Row
 from varnet.runs.provenance import commit
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from sklearn.base import BaseEstimator
+
+SEEDS = 5
 RELEVANT, TEST_OBJECTS, NOISE_VARIANCE = 10, 10_000, 0.1
 SIZES = {"1,000 x 1,000": (1_000, 1_000), "100,000 x 100": (100_000, 100)}
 EXPERIMENTS = [
@@ -42,8 +43,15 @@ PUBLISHED = {  # slides, "Experiments: more features"; of the larger data the sl
 }
 
 
+@figure("linear", "Linear models: log alpha of relevant and irrelevant features")
+def draw(library: Library) -> Drawn | None:
+    return Drawn(relevance(), {}, results(max(library.seeds, SEEDS))) if library.may_run else None
+
+
 def generate(task: str, objects: int, features: int, seed: int) -> tuple[np.ndarray, ...]:
     """X and t to train on, X and t to test on, and the weights; the first ten features are the relevant ones."""
+    from scipy.special import expit
+
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((objects + TEST_OBJECTS, features))
     w = np.zeros(features)
@@ -57,8 +65,12 @@ def generate(task: str, objects: int, features: int, seed: int) -> tuple[np.ndar
     return X[:objects], t[:objects], X[objects:], t[objects:], w
 
 
-def methods(task: str) -> dict:
+def methods(task: str) -> "dict[str, BaseEstimator]":
     """The rows of a table. `log alpha < 3` is the threshold of sparse variational dropout in place of our own."""
+    from sklearn.linear_model import ARDRegression, LassoCV  # scikit-learn takes long to import
+
+    from varnet.linear import GKLClassifier, GKLRegressor, VDClassifier, VDRegressor
+
     if task == "regression":
         return {
             "VD-RVR": VDRegressor(),
@@ -77,14 +89,19 @@ def methods(task: str) -> dict:
     }
 
 
-def l1_logistic() -> GridSearchCV:
+def l1_logistic() -> "BaseEstimator":
     """The lasso of classification, C by cross-validation. scikit-learn 1.8 renamed the argument."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GridSearchCV
+
     old = getattr(LogisticRegression(), "penalty", None) == "l2"
     model = LogisticRegression(solver="liblinear", random_state=0, **({"penalty": "l1"} if old else {"l1_ratio": 1.0}))
     return GridSearchCV(model, {"C": np.logspace(-2, 1, 7)}, cv=3, scoring="neg_log_loss")
 
 
-def measure(model, X, t, X_test, t_test) -> dict[str, float]:
+def measure(
+    model: "BaseEstimator", X: np.ndarray, t: np.ndarray, X_test: np.ndarray, t_test: np.ndarray
+) -> dict[str, float]:
     """Fit and test one estimator. A feature is found irrelevant if its weight is 0; time is that of the processor,
     which a busy machine does not change much."""
     start = time.process_time()
@@ -117,26 +134,21 @@ def measure_all(task: str, size: str, seeds: int) -> dict[str, list[dict[str, fl
     return found
 
 
-def results(seeds: int = 5) -> list[dict]:
-    """Rows of the report: the mean and standard deviation over seeds of each metric of each method."""
-    source = {"scale": "full", "command": f"python -m varnet.linear.experiment --seeds {seeds}", "commit": commit()}
+def results(seeds: int = SEEDS) -> list[Row]:
+    """The mean and standard deviation over seeds of each metric of each method."""
+    source = {"scale": "full", "command": f"python scripts/reproduce.py linear seeds={seeds}", "commit": commit()}
     rows = []
     for task, size in EXPERIMENTS:
         for name, runs in measure_all(task, size, seeds).items():
             published = PUBLISHED.get((task, size, name), {})
             for metric in runs[0]:
-                row = {"row": f"{task}, {size}: {name}", "metric": metric, "published": published.get(metric)}
-                rows.append({**row, **summary([run[metric] for run in runs]), **source})
+                values = [run[metric] for run in runs]
+                rows.append(Row.of(f"{task}, {size}: {name}", metric, values, published.get(metric), **source))
     return rows
 
 
-def summary(values: list[float]) -> dict:
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return {"mean": float(np.mean(values)), "std": std, "n": len(values)}
-
-
-def figure(seed: int = 0, size: str = "1,000 x 1,000"):
-    """Log alpha of every feature by estimator, the relevant ones marked, as a matplotlib Figure."""
+def relevance(seed: int = 0, size: str = "1,000 x 1,000") -> "Figure":
+    """Log alpha of every feature by estimator, the relevant ones marked."""
     from matplotlib.figure import Figure
 
     panels = Figure(figsize=(9, 6), dpi=120, layout="constrained")
@@ -162,21 +174,3 @@ def _draw(axis, name: str, model) -> None:
     found, kept = (~model.relevant_[RELEVANT:]).sum(), model.relevant_[:RELEVANT].sum()
     axis.set_title(f"{name}: {found} of {len(feature) - RELEVANT} irrelevant, {kept} of {RELEVANT} kept", fontsize=9)
     axis.grid(alpha=0.25)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Experiments with linear models.")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--save", type=Path, help="folder for linear.json and linear.png")
-    options = parser.parse_args()
-    rows = results(options.seeds)
-    for row in rows:
-        print(f"{row['row']:60s} {row['metric']:17s} {row['mean']:10.4f} +- {row['std'] or 0:.4f}  {row['published']}")
-    if options.save:
-        options.save.mkdir(parents=True, exist_ok=True)
-        write_atomically(options.save / "linear.json", json.dumps(rows, indent=1).encode())
-        figure().savefig(options.save / "linear.png")
-
-
-if __name__ == "__main__":
-    main()

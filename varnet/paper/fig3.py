@@ -1,0 +1,12 @@
+"""Figure 3: the phase transition of the VGG-like network on CIFAR-10 under the log-uniform prior."""
+
+from varnet.paper.library import Library
+from varnet.paper.targets import Drawn, figure
+from varnet.paper.transition import of_priors
+
+
+@figure(
+    "fig3", "Figure 3: phase transition, VGG-like on CIFAR-10, log-uniform prior", "phase_loguniform", from_history=True
+)
+def draw(library: Library) -> Drawn:
+    return of_priors(library, "loguniform")
