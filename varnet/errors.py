@@ -10,6 +10,11 @@ def shown(value: object) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def one_line(error: object) -> str:
+    """A message without its line breaks."""
+    return " ".join(str(error).split())
+
+
 class ConfigError(ValueError):
     """An option that is wrong: its key, its value and the remedy.
 
@@ -20,19 +25,20 @@ class ConfigError(ValueError):
     def __init__(self, text: object, key: str | None = None, value: object = _NOTHING):
         """text: what follows key=value; the whole sentence where no single key is at fault."""
         super().__init__(text)
-        self.key, self.text = key, str(text)
-        self.named = None if key is None else f"{key}: " if value is _NOTHING else f"{key}={shown(value)} "
+        self.key, self.text, self.value = key, str(text), value
 
     def __str__(self) -> str:
-        return (self.named or "") + self.text
+        if self.key is None:
+            return self.text
+        return f"{self.key}: {self.text}" if self.value is _NOTHING else f"{self.key}={shown(self.value)} {self.text}"
+
+    def called(self, key: str) -> "ConfigError":
+        """The same error about the key by another name: by -> eval.prune_by."""
+        return ConfigError(self.text, key, self.value)
 
     def under(self, group: str) -> "ConfigError":
         """The same error with its key inside a group of the configuration: width -> model.width."""
-        if self.key is None:
-            return self
-        other = ConfigError(self.text, f"{group}.{self.key}")
-        other.named = f"{group}.{self.named}"
-        return other
+        return self if self.key is None else self.called(f"{group}.{self.key}")
 
 
 class DataError(RuntimeError):

@@ -167,7 +167,7 @@ def test_options_that_only_the_run_can_refuse(folder, capsys):
     assert "eval.layers: there is no layer 'conv9'" in refused(capsys, folder, *FEW, "eval.layers=[conv9]")
     assert "own dataset" in refused(capsys, folder, *FEW, "eval.ood=digits")
     message = refused(capsys, folder, *FEW, "eval.prune_by=snr")
-    assert "the same ratio" in message and "use eval.prune_by=sigma" in message
+    assert "eval.prune_by=snr is invalid" in message and "use sigma" in message
     assert not (folder / "evaluation.json").exists()
 
 

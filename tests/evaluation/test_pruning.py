@@ -61,7 +61,7 @@ def test_chosen_layers():
         (nn.Sequential(Linear(2, 2)), {"fraction": 0.5, "layers": ["x"]}, "there is no layer 'x'"),
         (nn.Sequential(nn.Linear(2, 2)), {"fraction": 0.5}, "no variational layer"),
         (nn.Sequential(Linear(2, 2)), {"fraction": 0.5, "by": "snr"}, "the same ratio"),
-        (nn.Sequential(Linear(2, 2, param="zero_mean")), {"fraction": 0.5, "by": "snr"}, "by='sigma'"),
+        (nn.Sequential(Linear(2, 2, param="zero_mean")), {"fraction": 0.5, "by": "snr"}, "use sigma"),
         (nn.Sequential(Linear(2, 2, param="deterministic", prior="none")), {"fraction": 0.5}, "no noise"),
     ],
 )

@@ -26,6 +26,11 @@ def handled(act: Callable[[int, Handlers], object], numbers: Iterable[int] = STO
             signal.signal(number, handler)
 
 
+def give_back(number: int, before: Handlers) -> None:
+    """From inside of act(): the next signal of this number goes to the handler from before."""
+    signal.signal(number, before[number])
+
+
 @contextlib.contextmanager
 def termination_interrupts() -> Iterator[None]:
     """SIGTERM is a Ctrl-C, after which runs save and end."""

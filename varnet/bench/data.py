@@ -5,7 +5,6 @@ costs beside the training step it feeds, and (on Linux) the peak memory of loadi
 uint8 images. They are the cached ones where they have been fetched, else random bytes of the same shape.
 """
 
-import multiprocessing
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ from varnet.bench.timing import interleaved
 from varnet.data import Dataset, load
 from varnet.data.fetch import cache_path
 from varnet.data.folder import data_folder
+from varnet.launch.pool import run_all
 
 SHAPES = {"mnist": (60_000, 1, 28, 28), "cifar10": (50_000, 3, 32, 32)}
 BATCH = {"mnist": 200, "cifar10": 100}
@@ -122,8 +122,10 @@ def vgg(width: float = 0.25) -> nn.Module:
 
 def memory_row(name: str) -> dict:
     """In a process of its own: highest memory while loading and iterating, less what the imports took and one batch."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        grown, images, origin = pool.apply(memory_growth, (name,))
+    (outcome,) = run_all(memory_growth, [name])
+    if outcome.error:
+        raise RuntimeError(f"{name}: {outcome.error}")
+    grown, images, origin = outcome.result
     batch = BATCH[name] * SHAPES[name][1] * SHAPES[name][2] * SHAPES[name][3] * 4
     ours = (grown - batch) / 1e6
     return row(f"{name}: peak MB / uint8 MB", ours, images / 1e6, ours * 1e6 / images, -MEMORY, origin)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from varnet.base.checks import number, one_of
+from varnet.errors import ConfigError
 from varnet.evaluation import metrics
 from varnet.evaluation.predictions import Batches, predict
 from varnet.nn.layers import Variational, layers_of
@@ -45,9 +46,11 @@ def importance(layer: Variational, by: str | None = None, name: str = "the layer
     """Of each weight: its standard deviation, or its signal-to-noise ratio."""
     posterior = layer.posterior()
     shared = layer.param.zero_mean or posterior.log_alpha.numel() == 1
-    if layer.param.deterministic or (by == "snr" and shared):
-        kind = "has no noise" if layer.param.deterministic else "has the same ratio for all its weights"
-        raise ValueError(f"layer {name!r} (param={layer.param.name}) {kind}: use by='sigma' on a layer with noise")
+    if layer.param.deterministic:
+        raise ConfigError(f"layer {name!r} (param={layer.param.name}) has no noise: choose layers that have", "layers")
+    if by == "snr" and shared:
+        kind = f"layer {name!r} (param={layer.param.name}), which has the same ratio for all its weights"
+        raise ConfigError(f"is invalid for {kind}: use sigma", "by", by)
     if by == "sigma" or shared:
         return posterior.variance
     return posterior.mean.square() / posterior.variance.clamp_min(torch.finfo(posterior.variance.dtype).tiny)

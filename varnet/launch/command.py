@@ -30,7 +30,7 @@ def named_folder(overrides: list[str], key: str) -> tuple[Path | None, list[str]
     named = [o for o in overrides if o.lstrip("+").startswith(f"{key}=")]
     given = named[-1].partition("=")[2] if named else "null"
     if not given:
-        raise ConfigError(f"{key}= is empty: name the folder of a run, or leave it out")
+        raise ConfigError("is empty: name the folder of a run, or leave it out", key, "")
     return None if given == "null" else Path(given), [o for o in overrides if o not in named]
 
 
@@ -52,14 +52,14 @@ def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
 
 
 def folder_for(places: list[Path], out: str | None) -> Path:
-    """Where numbers about these runs and snapshots go: the folder of the only run, or out=."""
+    """The folder of numbers about these runs and snapshots: that of the only run, or out=."""
     own = places[0] if len(places) == 1 and places[0].suffix != ".pt" else None
     if not out and not own:
         what = "several runs have" if len(places) > 1 else "a snapshot has"
         raise ConfigError(f"{what} no folder for these numbers: say where they go with out=FOLDER")
     folder = Path(out) if out else own
     if (folder / METRICS).exists() and not (own and folder.resolve() == own.resolve()):
-        raise ConfigError(f"out={folder} is the folder of a run, which has numbers of its own: use another one")
+        raise ConfigError("is the folder of a run, which has numbers of its own: use another one", "out", folder)
     return folder
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from omegaconf.errors import OmegaConfBaseException
 
 from varnet.base import distributed
-from varnet.errors import CheckpointError, DataError, Stopped
+from varnet.errors import CheckpointError, DataError, Stopped, one_line
 
 
 def stop(message: object, code: int, known: bool = True) -> None:
@@ -31,7 +31,7 @@ def guarded(work: Callable[[], None]) -> int:
     try:
         work()
     except (CheckpointError, DataError, ValueError, OmegaConfBaseException) as error:  # a ConfigError is a ValueError
-        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"error: {one_line(error)}", file=sys.stderr)
         return 2
     except OSError as error:
         return unwritable(error)

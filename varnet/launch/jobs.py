@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from varnet.base.files import write_atomically
 from varnet.base.signals import preemption_signal
-from varnet.errors import JobFailed, Stopped
+from varnet.errors import JobFailed, Stopped, one_line
 from varnet.runs.folder import folder_of
 from varnet.runs.schema import check
 
@@ -42,7 +42,7 @@ def execute(cfg: DictConfig, attempt: Callable[[DictConfig], dict]) -> dict:
         code, reason = error.code, str(error)
     except Exception as error:
         traceback.print_exc()
-        code, reason = 1, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        code, reason = 1, f"{type(error).__name__}: {one_line(error)}"
     log.error("failed: %s", reason)
     leave(path, note | {"reason": reason})
     hand_over(code, hydra.launcher._target_)
@@ -50,6 +50,7 @@ def execute(cfg: DictConfig, attempt: Callable[[DictConfig], dict]) -> dict:
 
 
 def leave(path: Path, note: dict) -> None:
+    """Write a note for the process that started the sweep."""
     write_atomically(path, (json.dumps(note) + "\n").encode())
 
 
@@ -65,7 +66,7 @@ def hand_over(code: int, launcher: str) -> None:
 
 
 def cores() -> int:
-    """Of those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -10,10 +10,12 @@ from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
 from varnet.base.signals import Handlers, handled
-from varnet.errors import Interrupted
+from varnet.errors import Interrupted, one_line
 
 
 class Outcome(NamedTuple):
+    """How one of the runs ended."""
+
     result: object = None
     error: str | None = None  # one sentence
     stopped: bool = False  # by a signal, after saving: no failure
@@ -95,7 +97,7 @@ def _child(function: Callable, argument: object, connection: Connection) -> None
     except Interrupted as error:
         outcome = Outcome(error=f"{error}; saved", stopped=True)
     except (Exception, KeyboardInterrupt) as error:
-        text = " ".join(str(error).split()) or "no reason given"
+        text = one_line(error) or "no reason given"
         outcome = Outcome(
             error=text if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {text}"
         )

@@ -68,6 +68,7 @@ def trained(job: Job) -> None:
 
 
 def log_of(job: Job) -> Path:
+    """The file of what a run prints."""
     folder = job.folder()
     return folder.parent / f"{folder.name}.log"
 
@@ -89,7 +90,7 @@ def progress(job: Job) -> float:
 
 
 class Board:
-    """How much of all runs is done: a bar on a terminal, a line a minute elsewhere."""
+    """Shows how much of all runs is done: a bar on a terminal, a line a minute elsewhere."""
 
     def __init__(self, jobs: list[Job]):
         from rich.progress import BarColumn, Progress, TextColumn
@@ -121,7 +122,7 @@ class Board:
 
 
 def time_left(done: float, start: float, total: float, seconds: float) -> str:
-    """From the speed since the start; runs are taken to last equally long."""
+    """The time that is left at the speed since the start; runs are taken to last equally long."""
     if done - start < 1e-9:
         return "time left not known yet"
     left = int(seconds * (total - done) / (done - start))

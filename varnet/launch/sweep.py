@@ -24,13 +24,16 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from varnet.base import invocation
-from varnet.errors import ConfigError, JobFailed
+from varnet.base.signals import Handlers, handled
+from varnet.errors import ConfigError, JobFailed, one_line
 from varnet.runs import folder as runs
 from varnet.runs.schema import check
 
 
 @dataclass
 class Job:
+    """One run of a sweep, planned or as it left its note."""
+
     overrides: list[str]
     folder: Path | None
     reason: str | None = None  # why it is not finished
@@ -42,6 +45,8 @@ class Job:
 
 @dataclass
 class Sweep:
+    """What is to be run, and by which launcher."""
+
     folder: Path  # of the sweep itself: notes of its jobs, logs of submitit
     launcher: str
     jobs: list[Job]  # none if the sweeper chooses them as it goes
@@ -84,7 +89,7 @@ def _products(swept: list[Override]) -> list[list[str]]:
 
 
 def _each_choice(swept: list[Override]) -> list[list[str]]:
-    """For a sweeper that chooses values as it goes: every value of a list once, with the first of the others."""
+    """Jobs for a sweeper that chooses values as it goes: every value of a list once, with the first of the others."""
     values = {o.get_key_element(): _values(o) for o in swept}
     first = {key: given[0] for key, given in values.items() if given}
     varied = [first | {key: value} for key, given in values.items() for value in given[1:]]
@@ -119,7 +124,7 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed by Hydra
     code, trouble = 0, None
     try:
-        with _terminated_is_interrupted(), _patient(sweep.launcher):
+        with _ending(), _patient(sweep.launcher):
             main()
     except JobFailed:
         code = 1
@@ -128,18 +133,19 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
     except Exception as error:  # a launcher that broke, e.g. because one of its processes was killed
-        code, trouble = 1, f"{type(error).__name__}: {' '.join(str(error).split())}"
+        code, trouble = 1, f"{type(error).__name__}: {one_line(error)}"
     summary = tell(sweep.jobs, notes(sweep.folder), trouble, command)
     print(summary.text, file=sys.stderr if summary.unfinished else sys.stdout, flush=True)
     return code or int(summary.unfinished > 0)
 
 
 def quoted(path: Path) -> str:
+    """A path as Hydra reads it back."""
     return "'" + str(path).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def notes(folder: Path) -> dict[int, Job]:
-    """What the jobs left, by their number."""
+    """The notes that the jobs left, by their number."""
     found = {}
     for path in folder.glob("job*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError):
@@ -151,12 +157,14 @@ def notes(folder: Path) -> dict[int, Job]:
 
 @dataclass
 class Summary:
+    """The end of a sweep in words, and how many runs are not finished."""
+
     text: str
     unfinished: int
 
 
 def tell(planned: list[Job], noted: dict[int, Job], trouble: str | None, command: list[str]) -> Summary:
-    """How a sweep ended: finished is what has its metrics, whatever was said meanwhile."""
+    """Say how a sweep ended: finished is what has its metrics, whatever was said meanwhile."""
     jobs = dict(enumerate(planned)) | noted
     left = {number: job for number, job in sorted(jobs.items()) if not job.finished}
     lines = [f"sweep: {len(jobs) - len(left)} of {len(jobs)} runs are finished"]
@@ -173,18 +181,13 @@ def tell(planned: list[Job], noted: dict[int, Job], trouble: str | None, command
     return Summary("\n".join(lines), len(left))
 
 
-@contextlib.contextmanager
-def _terminated_is_interrupted() -> Iterator[None]:
+def _ending() -> contextlib.AbstractContextManager:
     """SIGTERM ends a sweep as Ctrl-C does, with its summary and without leaving processes behind."""
 
-    def end(number: int, _frame: object) -> None:
+    def end(number: int, _before: Handlers) -> None:
         sys.exit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    return handled(end, (signal.SIGTERM,))
 
 
 @contextlib.contextmanager
@@ -210,7 +213,7 @@ def _patient(launcher: str) -> Iterator[None]:
         try:
             return original(*arguments)
         except Exception as error:
-            reason = JobFailed(f"{type(error).__name__}: {' '.join(str(error).split())}")
+            reason = JobFailed(f"{type(error).__name__}: {one_line(error)}")
             return wrap(JobReturn(status=JobStatus.FAILED, _return_value=reason))
 
     setattr(owner, name, result)

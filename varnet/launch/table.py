@@ -5,6 +5,7 @@ from rich.table import Table
 
 
 def print_table(metrics: dict) -> None:
+    """Print accuracies, the ELBO and log alpha of a finished run."""
     k = metrics["samples"]
     table = Table(title=f"{metrics['name']}, seed {metrics['seed']}, {metrics['epochs']} epochs", title_justify="left")
     for column in ("1 samp.", "Det.", f"{k} samp.", f"zero-mean, {k} samp.", "ELBO", "data term", "KL"):

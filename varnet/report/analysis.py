@@ -6,7 +6,7 @@ from omegaconf import DictConfig
 
 from varnet.base import plots
 from varnet.base.checks import FOLDER, SEED, TEXT, THREADS, Check, list_of, number, one_of, or_null, whole
-from varnet.data import NAMES, load
+from varnet.data import NAMES, Loader, load
 from varnet.errors import ConfigError
 from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
@@ -55,6 +55,9 @@ def settings(defaults: DictConfig, overrides: list[str]) -> DictConfig:
     return overridden(defaults, overrides, CHECKS)
 
 
+OPTIONS = {"by": "eval.prune_by", "layers": "eval.layers"}  # of prune, as they are called here
+
+
 class Analysis:
     """Measures one run; `results` and `figures` fill up."""
 
@@ -79,15 +82,14 @@ class Analysis:
         self.layers = chosen if isinstance(chosen, str) else list(chosen)
         try:
             select(self.layers, list(layers_of(self.model)))
-        except ValueError as error:
-            raise ConfigError(f"eval.{error}") from error
+        except ConfigError as error:
+            raise error.under("eval") from error
 
-    def batches(self, split: str = "test", **options):
+    def batches(self, split: str = "test", **options: object) -> Loader:
+        """Batches of the run's own data, as the options of the command want them."""
         return self._loader(getattr(self.run.data, f"{split}_x"), getattr(self.run.data, f"{split}_y"), **options)
 
-    def _loader(self, x, y, **options):
-        from varnet.data.loader import Loader
-
+    def _loader(self, x: torch.Tensor, y: torch.Tensor, **options: object) -> Loader:
         data = self.run.data
         return Loader(
             x, y, min(self.size, len(y)), device=self.device, mean=data.mean, std=data.std,
@@ -95,6 +97,7 @@ class Analysis:
         )  # fmt: skip
 
     def all(self) -> "Analysis":
+        """Measure everything that the options ask for and the model has."""
         chosen = self.options.eval
         self.modes()
         variational = bool(layers_of(self.model))
@@ -156,6 +159,7 @@ class Analysis:
         return found
 
     def weight_samples(self) -> None:
+        """Accuracy of single draws of the weights (Figure 4)."""
         found = evaluation.weight_samples(self.model, self.batches(), self.options.eval.draws, self.options.seed)
         values = found.accuracy.numpy()
         average = metrics.accuracy(found.average.log_probs, found.average.y)
@@ -169,18 +173,20 @@ class Analysis:
         self.figures["weight_samples"] = figure
 
     def pruning(self) -> None:
+        """Accuracy by the fraction of weights that are removed (Figure 5)."""
         chosen = self.options.eval
         how = (chosen.fractions, self.samples, self.layers, chosen.prune_by, self.options.seed)
         try:
             rows = pruning_curve(self.model, self.batches(), *how)
-        except ValueError as error:  # of a layer that has no such order
-            raise ConfigError(str(error).replace("by='sigma'", "eval.prune_by=sigma")) from error
+        except ConfigError as error:  # of a layer that has no such order
+            raise error.called(OPTIONS.get(error.key, error.key)) from error
         self.results["pruning"] = rows
         lines = {f"{self.samples} samples": [r["acc_k"] for r in rows], "deterministic": [r["acc_det"] for r in rows]}
         fractions = [100 * r["fraction"] for r in rows]
         self.figures["pruning"] = plots.curves(fractions, lines, "weights removed, %", "test accuracy, %", self.title)
 
     def rotation(self) -> None:
+        """Accuracy and entropy of turned images."""
         rows = ood.by_angle(
             self.model, self.batches(), self.run.data, self.options.eval.angles, self.samples, self.options.seed
         )
@@ -188,9 +194,10 @@ class Analysis:
         self.figures["rotation"] = plots.by_angle(rows, self.title)
 
     def outliers(self) -> None:
+        """Entropies of another dataset beside those of the run's own."""
         name = self.options.eval.ood
         if name == self.run.data.name:
-            raise ConfigError(f"eval.ood={name} is the run's own dataset: choose another")
+            raise ConfigError("is the run's own dataset: choose another", "eval.ood", name)
         other = load(name, data_dir=self.run.cfg.data_dir)
         outside = self._predict("sample", self._loader(ood.as_inputs_of(self.run.data, other), other.test_y))
         self.results["ood"] = {"dataset": name, **ood.against(self.sampled, outside)}
@@ -202,7 +209,7 @@ class Analysis:
 
 
 def _by_name(known: dict[str, Predictions]) -> dict[str, Predictions]:
-    """What was predicted in each mode, under the names that results have: one sample, and all K."""
+    """The predictions of each mode under the names that results have: one sample, and all K."""
     return {name: known[mode] if many else _first(known[mode]) for name, (mode, many) in MODES.items() if mode in known}
 
 

@@ -6,7 +6,7 @@ episode.py    one episode with the weights held
 reinforce.py  returns, baseline and loss of the policy gradient
 trainer.py    one run: an update and an evaluation per episode, checkpoints
 run.py        a configuration -> a run and its numbers
-parallel.py   many runs at a time, each in a process of its own
-report.py     run folders -> Figure 6 and its rows
+sweep.py      many runs at a time, each in a process of its own
+grid.py       the configurations of a sweep
 render.py     a trained policy as a GIF
 """

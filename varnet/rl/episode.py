@@ -2,12 +2,17 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from gymnasium import Env
+
 
 class Episode(NamedTuple):
+    """What the policy saw, did and was rewarded with."""
+
     observations: np.ndarray  # steps x inputs, float32
     actions: np.ndarray  # steps
     rewards: np.ndarray  # steps
@@ -19,9 +24,10 @@ class Episode(NamedTuple):
 
 
 def play(
-    env, logits: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator, greedy: bool = False, watch=None
-) -> Episode:
-    """From the start to the end. Actions are drawn from the softmax of the logits, or are its largest if greedy.
+    env: "Env", logits: Callable[[np.ndarray], np.ndarray], rng: np.random.Generator, greedy: bool = False,
+    watch: Callable[["Env"], None] | None = None,
+) -> Episode:  # fmt: skip
+    """Play from the start to the end. Actions are drawn from the softmax of the logits, or are its largest if greedy.
 
     All that is random, the start of the episode included, comes from `rng`. `watch(env)` is called at every step.
     """

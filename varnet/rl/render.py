@@ -21,6 +21,8 @@ def gif(folder: Path, path: Path | None = None) -> tuple[Path, float]:
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # no display is needed
     trainer = trained(folder)
+    from gymnasium.error import DependencyNotInstalled  # after what says that gymnasium is missing
+
     env = make_env(trainer.cfg, render=True)
     frames = []
 
@@ -29,14 +31,12 @@ def gif(folder: Path, path: Path | None = None) -> tuple[Path, float]:
 
     try:
         played = trainer.play(EVALUATION, trainer.cfg.eval.actions == "greedy", watch, env)
-    except Exception as error:
-        if "pygame" in str(error):  # gymnasium's own error for a missing dependency
-            raise ConfigError(f"a GIF needs the package pygame-ce, which is not installed: {INSTALL}") from error
-        raise
+    except DependencyNotInstalled as error:
+        raise ConfigError(f"a GIF needs the package pygame-ce, which is not installed: {INSTALL}") from error
     finally:
         env.close()
     if frames[0] is None:
-        raise ConfigError(f"env.id={trainer.cfg.env.id} draws no pictures: only its scores can be looked at")
+        raise ConfigError("draws no pictures: look at its scores instead", "env.id", trainer.cfg.env.id)
     images = [Image.fromarray(frame) for frame in frames[::SKIP]]
     images = [image.resize((WIDTH, WIDTH * image.height // image.width)).quantize(16) for image in images]
     buffer = io.BytesIO()

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from omegaconf import DictConfig
@@ -22,6 +23,9 @@ from varnet.runs.resuming import check_fits
 from varnet.runs.schema import CHECKS as COMMON
 from varnet.runs.schema import check_values
 from varnet.train import checkpoint
+
+if TYPE_CHECKING:
+    from gymnasium import Env
 
 KEYS = (
     "name", "seed", "out_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every",
@@ -65,7 +69,7 @@ def check(cfg: DictConfig) -> None:
         )
 
 
-def build_policy(cfg: DictConfig, env) -> nn.Sequential:
+def build_policy(cfg: DictConfig, env: "Env") -> nn.Sequential:
     """The policy of a run; errors name the configuration's keys."""
     options = {key: value for key, value in plain(cfg.policy).items() if key != "name" and value is not None}
     try:
@@ -76,7 +80,8 @@ def build_policy(cfg: DictConfig, env) -> nn.Sequential:
         raise ConfigError("gives a network that does not fit in memory", "policy.hidden", cfg.policy.hidden) from error
 
 
-def make_env(cfg: DictConfig, render: bool = False):
+def make_env(cfg: DictConfig, render: bool = False) -> "Env":
+    """The task of a configuration."""
     return envs.make(cfg.env.name, cfg.env.id, cfg.env.max_steps, render)
 
 
@@ -101,6 +106,7 @@ def run(cfg: DictConfig, folder: Path | None = None) -> dict:
 
 
 def finished(folder: Path) -> dict | None:
+    """The metrics of a finished run of reinforcement learning."""
     return runs.finished(folder, NEEDED)
 
 

@@ -19,7 +19,7 @@ from torch import nn
 
 from varnet import resample
 from varnet.base.files import write_atomically
-from varnet.base.signals import Handlers, handled
+from varnet.base.signals import Handlers, give_back, handled
 from varnet.errors import CheckpointError, Diverged, Interrupted
 from varnet.nn.layers import layers_of
 from varnet.rl.episode import Episode, play
@@ -37,6 +37,8 @@ PATIENCE = 2.0  # seconds within which signals count as one
 
 
 class Trainer:
+    """Learns from one episode after the other, and survives an end at any of them."""
+
     def __init__(
         self, cfg: DictConfig, env, policy: nn.Sequential, device: torch.device, folder: Path, identity: dict
     ):  # fmt: skip
@@ -142,7 +144,7 @@ class Trainer:
             nonlocal asked
             self.signal, now = number, time.monotonic()
             if now > asked + PATIENCE:
-                signal.signal(number, before[number])
+                give_back(number, before)
                 signal.raise_signal(number)
             asked = min(asked, now)
 

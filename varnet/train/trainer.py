@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from varnet.base import distributed, plots
-from varnet.base.signals import STOPPING, Handlers, handled, preemption_signal
+from varnet.base.signals import STOPPING, Handlers, give_back, handled, preemption_signal
 from varnet.data import Dataset, Loader
 from varnet.errors import Diverged, Interrupted
 from varnet.evaluation import metrics
@@ -300,7 +300,7 @@ class Trainer:
                 self.save_by = -math.inf
                 return
             self.signal = number
-            signal.signal(number, before[number])
+            give_back(number, before)
 
         return handled(note, (*STOPPING, *([preempted] if preempted else [])))
 
