@@ -128,6 +128,24 @@ def test_leaving_an_epoch_early_starts_a_new_one_and_can_still_be_resumed():
     assert len(list(whole)) == 5
 
 
+def test_alternating_flips_show_both_sides_of_every_image_in_two_epochs():
+    """Images whose left half is dark and right half light: a crop of four pixels leaves no doubt about the side."""
+    x, y = torch.zeros(40, 1, 32, 32, dtype=torch.uint8), torch.arange(40)
+    x[..., 16:] = 255
+    batches = Loader(x, y, 16, shuffle=True, augment="alternating")
+
+    def flipped():
+        found = {int(label): bool(image[..., :8].sum() > image[..., -8:].sum()) for x, y in batches for image, label in
+                 zip(x, y, strict=True)}  # fmt: skip
+        return [found[label] for label in range(40)]
+
+    first, second, third = flipped(), flipped(), flipped()
+    assert 5 < sum(first) < 35 and second == [not side for side in first] and third == first
+    again = Loader(x, y, 16, shuffle=True, augment="alternating")
+    again.load_state_dict(batches.state_dict())
+    assert equal(list(again), list(batches))
+
+
 def test_a_state_of_another_run_is_refused():
     state = loader().state_dict()
     with pytest.raises(DataError, match=r"batch_size=6 differs from the 5"):

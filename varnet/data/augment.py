@@ -11,6 +11,7 @@ from torch import Tensor
 PADDING = 4
 SIDE = 2 * PADDING + 1  # crop positions in each direction
 DRAWS = 2 * SIDE * SIDE
+ALTERNATING = "alternating"  # flips: every image in every second epoch (Jordan 2024, airbench)
 
 
 def crop_flip(x: Tensor, draws: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ class Dataset:
     source: str
     mean: tuple[float, ...] | None = None  # per channel, of images in [0, 1]; None: not normalised
     std: tuple[float, ...] | None = None
-    augment: bool = False
+    augment: bool | str = False
     validation_x: Tensor | None = None
     validation_y: Tensor | None = None
 

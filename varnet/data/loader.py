@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from varnet.data.augment import DRAWS, crop_flip
+from varnet.base.checks import one_of
+from varnet.data.augment import ALTERNATING, DRAWS, crop_flip
 from varnet.errors import ConfigError, DataError
 
 
@@ -23,6 +24,8 @@ class Loader:
     batch_size     of the whole run, not of one rank; None: all at once
     mean, std      per channel, of images in [0, 1]
     channels_last  memory format of the batches; images stored channels-last are then not rearranged
+    augment        draw a crop and a flip for every image; "alternating": every image is flipped in every second epoch,
+                   the first time at random, so that two epochs show both sides of all
     seed           of the order and the augmentation
     rank, world_size   by default those of torch.distributed
 
@@ -39,7 +42,7 @@ class Loader:
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
         shuffle: bool = False,
-        augment: bool = False,
+        augment: bool | str = False,
         channels_last: bool = False,
         seed: int = 0,
         rank: int | None = None,
@@ -59,6 +62,8 @@ class Loader:
         self.bounds = self._bounds()
         self.generator = torch.Generator().manual_seed(seed)
         self._epoch_start = self.generator.get_state()
+        self._first_flips = torch.randint(2, (len(x),), generator=torch.Generator().manual_seed(seed))
+        self._epoch = 0  # epochs that are over
         self._done = 0  # batches of the epoch that have been handed out
         self._resume_at = 0
 
@@ -74,6 +79,7 @@ class Loader:
             self._done = batch + 1
             yield self._batch(self._part_of_rank(*self.bounds[batch]), order, draws)
         self._epoch_start, self._done = self.generator.get_state(), 0
+        self._epoch += 1
 
     @property
     def whole(self) -> int:
@@ -86,6 +92,7 @@ class Loader:
         return {
             "generator": self._epoch_start,
             "done": self._done,
+            "epoch": self._epoch,
             "size": len(self.y),
             "batch_size": self.batch_size,
         }
@@ -99,7 +106,7 @@ class Loader:
                 )
         self.generator.set_state(state["generator"].cpu())
         self._epoch_start, self._done = state["generator"].cpu(), state["done"]
-        self._resume_at = state["done"]
+        self._resume_at, self._epoch = state["done"], state.get("epoch", 0)
 
     def _check(self, x: Tensor, y: Tensor) -> None:
         size = self.batch_size
@@ -111,6 +118,7 @@ class Loader:
             raise ConfigError(
                 f"is invalid: use a whole number from {self.world_size}, one per process", "batch_size", size
             )
+        one_of(True, False, ALTERNATING)("augment", self.augment)
         if self.augment and not self.images:
             raise ConfigError("crops and flips uint8 images, and these are points: use augment=false", "augment", True)
 
@@ -133,9 +141,12 @@ class Loader:
 
     def _draw_epoch(self) -> tuple[Tensor | None, Tensor | None]:
         size, device = len(self.y), self.y.device
-        order = torch.randperm(size, generator=self.generator).to(device) if self.shuffle else None
-        draws = torch.randint(DRAWS, (size,), generator=self.generator).to(device) if self.augment else None
-        return order, draws
+        order = torch.randperm(size, generator=self.generator) if self.shuffle else None
+        draws = torch.randint(DRAWS, (size,), generator=self.generator) if self.augment else None
+        if self.augment == ALTERNATING:
+            flips = (self._first_flips + self._epoch) % 2
+            draws = draws // 2 * 2 + (flips if order is None else flips[order])
+        return tuple(None if drawn is None else drawn.to(device) for drawn in (order, draws))
 
     def _batch(self, part: slice, order: Tensor | None, draws: Tensor | None) -> tuple[Tensor, Tensor]:
         if order is None:

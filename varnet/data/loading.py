@@ -25,7 +25,7 @@ def load(
     train_size: int | None = None,
     test_size: int | None = None,
     validation_size: int | None = None,
-    augment: bool = False,
+    augment: bool | str = False,
     seed: int = 0,
     **own: Any,
 ) -> Dataset:
@@ -36,7 +36,7 @@ def load(
                      (of CIFAR-100 the fine ones; validation and test labels stay true)
     train_size       class-balanced part of the training images; the same for test_size
     validation_size  this many training images, class-balanced, are held out as validation_x, validation_y
-    augment          whether the training loader crops and flips
+    augment          whether the training loader crops and flips; alternating: flips every image in every second epoch
     seed             of the subsets, the random labels and the toy points; not the seed of the training
     own              the dataset's own options:
                      digits  size, channels: images of 28 x 28 x 1 (default), or 32 x 32 x 3 for a network for CIFAR

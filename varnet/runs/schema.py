@@ -21,6 +21,7 @@ from varnet.base.checks import (
 )
 from varnet.base.invocation import command
 from varnet.data import own_options
+from varnet.data.augment import ALTERNATING
 from varnet.errors import ConfigError
 from varnet.train.optimizer import OPTIMIZERS
 from varnet.train.schedule import DECAYS
@@ -77,7 +78,7 @@ CHECKS = {
     "schedule.log_alpha.lr_mult": number(0, above=True),
     "schedule.log_alpha.beta2": number(0, 1, below=True),
     "param.l2": number(0),
-    "dataset.augment": SWITCH,
+    "dataset.augment": one_of(True, False, ALTERNATING),
     "model.width": number(0, above=True),
     "model.bias": or_null(SWITCH),
     "model.affine": or_null(SWITCH),
