@@ -74,3 +74,37 @@ def test_auroc():
     assert metrics.auroc(inside, outside) == pytest.approx(5 / 6)
     assert metrics.auroc(torch.zeros(3), torch.zeros(4)) == pytest.approx(0.5)
     assert metrics.auroc(100 * inside + 1000, 100 * outside + 1000) == pytest.approx(5 / 6)
+
+
+def test_a_number_of_nan_is_nan():
+    """argmax takes NaN for the largest: label 0 would be right everywhere."""
+    logs, y = torch.full((4, 3), torch.nan), torch.zeros(4, dtype=torch.long)
+    found = metrics.summary(Predictions(y, logs, logs, logs[:, 0], logs[:, 0]))
+    low, high = found.pop("accuracy_interval")
+    first, *others = found.pop("accuracy_by_class")
+    assert all(math.isnan(value) for value in (low, high, first, *found.values())) and others == [None, None]
+
+
+def test_one_nan_is_not_averaged_away():
+    logs, y = LOGS.clone(), Y.clone()
+    logs[2] = torch.nan
+    numbers = (metrics.accuracy, metrics.nll, metrics.brier, metrics.ece)
+    assert all(math.isnan(number(logs, y)) for number in numbers)
+    whole, part = metrics.accuracy_by_class(logs, y)
+    assert whole == 100.0 and math.isnan(part)
+    with pytest.raises(ValueError, match="the network predicts NaN"):
+        metrics.reliability(logs, y)
+
+
+def test_a_class_that_is_impossible_is_no_nan():
+    logs = torch.tensor([[0.0, -torch.inf], [0.0, -torch.inf]])
+    assert metrics.accuracy(logs, torch.tensor([0, 1])) == 50.0 and metrics.nll(logs, torch.tensor([0, 1])) == math.inf
+
+
+def test_auroc_of_nan_and_of_nothing():
+    some = torch.tensor([0.1, 0.2])
+    assert math.isnan(metrics.auroc(some, torch.tensor([0.3, torch.nan])))
+    assert math.isnan(metrics.auroc(torch.tensor([torch.nan]), some))
+    for inside, outside in ((some, some[:0]), (some[:0], some), (some[:0], some[:0])):
+        with pytest.raises(ValueError, match="give at least one of each"):
+            metrics.auroc(inside, outside)

@@ -176,3 +176,13 @@ def test_batch_norm_by_the_test_batch_equals_training_mode_and_leaves_no_trace()
     expected = model.train()(x).log_softmax(1)
     torch.testing.assert_close(found, expected.detach())
     assert not torch.allclose(found, plain, atol=0.1)
+
+
+def test_a_network_of_nan_has_no_accuracy():
+    model = network(log_alpha=1.0)
+    model[4].bias.data.fill_(math.nan)
+    data = [(x, torch.zeros_like(y)) for x, y in batches()]  # NaN looks like class 0
+    found = predict(model, data, samples=3)
+    assert found.log_probs.isnan().all() and math.isnan(metrics.summary(found)["accuracy"])
+    assert weight_samples(model, data, draws=3).accuracy.isnan().all()
+    assert all(math.isnan(value) for value in evaluate(model, data, samples=2, seed=0).values())

@@ -15,8 +15,8 @@ from torch import Tensor, fx, nn
 
 from varnet.base.checks import SWITCH, Check, number, one_of, or_null, whole
 from varnet.errors import ConfigError
-from varnet.evaluation.metrics import average_probs, log_likelihood
-from varnet.evaluation.predictions import check_numbers, is_stochastic, isolated
+from varnet.evaluation.metrics import average_probs, check_numbers, log_likelihood
+from varnet.evaluation.predictions import is_stochastic, isolated
 from varnet.evaluation.prefix import Sampler
 from varnet.evaluation.untouched import draws
 from varnet.nn.modes import predicting

@@ -18,7 +18,8 @@ from varnet.attack import gradient as attacks
 from varnet.attack.gradient import Attack, is_random, random_targets, succeeded
 from varnet.base.checks import whole
 from varnet.errors import ConfigError
-from varnet.evaluation.predictions import check_numbers, isolated, predict
+from varnet.evaluation.metrics import check_numbers
+from varnet.evaluation.predictions import isolated, predict
 from varnet.evaluation.prefix import Sampler
 from varnet.nn.modes import predicting
 

@@ -1,7 +1,8 @@
 """Numbers of predictions: functions of log probabilities (N, C) and labels (N,). Accuracies are in %.
 
 Entropies are in nats. Predictive entropy = mutual information + expected entropy: what averaging over the weights adds,
-and what each draw is unsure of by itself. torchmetrics is imported where it is used, because that takes seconds.
+and what each draw is unsure of by itself. A number of predictions of which one is NaN is NaN. torchmetrics is imported
+where it is used, because that takes seconds.
 """
 
 import math
@@ -22,15 +23,30 @@ def average_probs(log_probs: list[Tensor]) -> Tensor:
     return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(log_probs))
 
 
+def check_numbers(log_probs: Tensor) -> None:
+    """Refuse NaN, which for argmax is the largest number: always right or wrong, and proof against attacks."""
+    if bool(log_probs.isnan().any()):
+        raise ValueError("the network predicts NaN: train it anew, with a lower learning rate")
+
+
 def log_likelihood(log_probs: Tensor, y: Tensor) -> Tensor:
+    """Log of the probability of the label, for each object."""
     return log_probs.gather(1, y[:, None])[:, 0]
 
 
+def hits(log_probs: Tensor, y: Tensor) -> Tensor:
+    """1 where the label is the most probable class, 0 elsewhere, NaN where the prediction is NaN."""
+    right = (log_probs.argmax(1) == y).float()
+    return right.masked_fill(log_probs.isnan().any(1), math.nan)
+
+
 def accuracy(log_probs: Tensor, y: Tensor) -> float:
-    return 100 * float((log_probs.argmax(1) == y).double().mean())
+    """Part of the objects whose label is the most probable class, in %."""
+    return 100 * float(hits(log_probs, y).double().mean())
 
 
 def nll(log_probs: Tensor, y: Tensor) -> float:
+    """Mean negative log-likelihood of an object."""
     return -float(log_likelihood(log_probs, y).double().mean())
 
 
@@ -41,12 +57,12 @@ def brier(log_probs: Tensor, y: Tensor) -> float:
 
 
 def entropy(log_probs: Tensor) -> Tensor:
-    """Of each object."""
+    """Entropy of the prediction of each object."""
     return -(log_probs.exp() * log_probs.clamp_min(torch.finfo(log_probs.dtype).min)).sum(1)
 
 
 def mutual_information(predictions: "Predictions") -> Tensor:
-    """Of label and weights, for each object: entropy of the average less the average entropy."""
+    """Information that label and weights share, for each object: entropy of the average less the average entropy."""
     return (entropy(predictions.log_probs) - predictions.expected_entropy).clamp_min(0)
 
 
@@ -54,11 +70,14 @@ def ece(log_probs: Tensor, y: Tensor, bins: int = BINS) -> float:
     """Expected calibration error: |accuracy - confidence| averaged over bins of confidence."""
     from torchmetrics.functional.classification import multiclass_calibration_error
 
+    if bool(log_probs.isnan().any()):
+        return math.nan
     return float(multiclass_calibration_error(log_probs.exp(), y, log_probs.shape[1], bins))
 
 
 def reliability(log_probs: Tensor, y: Tensor, bins: int = BINS) -> list[dict[str, float]]:
-    """Count, mean confidence and accuracy of each bin of confidence that is not empty."""
+    """Count, mean confidence and accuracy of each bin of confidence that is not empty. NaN belongs to no bin."""
+    check_numbers(log_probs)
     confidence, guess = log_probs.double().exp().max(1)
     edges = torch.linspace(0, 1, bins + 1, dtype=torch.double)
     index = torch.bucketize(confidence, edges[1:-1])
@@ -76,16 +95,18 @@ def reliability(log_probs: Tensor, y: Tensor, bins: int = BINS) -> list[dict[str
 
 
 def accuracy_by_class(log_probs: Tensor, y: Tensor) -> list[float | None]:
-    """None for a class without objects."""
-    guess, classes = log_probs.argmax(1), range(log_probs.shape[1])
-    return [100 * float((guess[y == c] == c).double().mean()) if (y == c).any() else None for c in classes]
+    """Accuracy on the objects of each class; None for a class without objects."""
+    right, classes = hits(log_probs, y).double(), range(log_probs.shape[1])
+    return [100 * float(right[y == c].mean()) if (y == c).any() else None for c in classes]
 
 
 def bootstrap_interval(
     log_probs: Tensor, y: Tensor, level: float = 0.95, replicates: int = 10_000, seed: int = 0
 ) -> tuple[float, float]:
-    """Of the accuracy, by percentiles. The number right in a resampled set of size N is Binomial(N, accuracy)."""
+    """Percentiles of the accuracy: in a resampled set of size N the number right is Binomial(N, accuracy)."""
     right = accuracy(log_probs, y) / 100
+    if math.isnan(right):
+        return math.nan, math.nan
     draws = np.random.default_rng(seed).binomial(len(y), right, replicates) / len(y)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return 100 * float(low), 100 * float(high)
@@ -95,6 +116,10 @@ def auroc(inside: Tensor, outside: Tensor) -> float:
     """Chance that an outlier scores higher than an object of the data; ties count half."""
     from torchmetrics.functional.classification import binary_auroc
 
+    if not len(inside) or not len(outside):
+        raise ValueError(f"{len(inside)} scores inside, {len(outside)} outside: give at least one of each")
+    if bool(inside.isnan().any() or outside.isnan().any()):
+        return math.nan
     # Ranks instead of scores: torchmetrics takes values outside [0, 1] for logits, and a sigmoid would make ties.
     _, ranks = torch.cat([inside, outside]).double().unique(return_inverse=True)
     labels = torch.cat([torch.zeros(len(inside)), torch.ones(len(outside))]).long()

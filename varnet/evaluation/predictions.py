@@ -62,12 +62,6 @@ def predict(
     return _joined(parts)
 
 
-def check_numbers(log_probs: Tensor) -> None:
-    """Refuse NaN, of which the first class would be the largest: always right or wrong, and proof against attacks."""
-    if bool(log_probs.isnan().any()):
-        raise ValueError("the network predicts NaN: train it anew, with a lower learning rate")
-
-
 def members_of(model: nn.Module) -> list[nn.Module]:
     """The networks of an ensemble, whose disagreement is uncertainty too; else the model itself."""
     return list(model.members) if isinstance(model, Ensemble) else [model]
@@ -92,7 +86,7 @@ def weight_samples(
                 if layers_of(model):
                     resample(model)
                 logs.append(_log_probs(next(outs)))
-            correct += torch.stack([(log.argmax(1) == y).sum() for log in logs]).double().cpu()
+            correct += torch.stack([metrics.hits(log, y).sum() for log in logs]).cpu()
             count += len(y)
             parts.append(_summary(y, [logs]))
     return WeightSamples(100 * correct / count, _joined(parts))

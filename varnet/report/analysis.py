@@ -12,7 +12,8 @@ from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
 from varnet.evaluation import shift as ood
 from varnet.evaluation.ensemble import Ensemble
-from varnet.evaluation.predictions import Predictions, check_numbers, predict
+from varnet.evaluation.metrics import check_numbers
+from varnet.evaluation.predictions import Predictions, predict
 from varnet.evaluation.pruning import CRITERIA, pruning_curve
 from varnet.nn.layers import layers_of
 from varnet.nn.names import select
