@@ -1,0 +1,12 @@
+"""The mathematics: layers with random weights, what their forward pass does, their KL, the objective."""
+
+from varnet.nn.convert import variational
+from varnet.nn.layers import Conv2d, Linear, Variational, layers_of
+from varnet.nn.modes import predicting, resample, set_mode
+from varnet.nn.objective import kl, negative_elbo
+from varnet.nn.theorem1 import collapse, mmd_bound
+
+__all__ = [
+    "Conv2d", "Linear", "Variational", "collapse", "kl", "layers_of", "mmd_bound", "negative_elbo", "predicting",
+    "resample", "set_mode", "variational",
+]  # fmt: skip
