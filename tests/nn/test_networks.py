@@ -116,7 +116,7 @@ def test_options_reach_the_layers():
 @pytest.mark.parametrize(
     "arguments, options, key, words",
     [
-        (("lenet6", (1, 28, 28), 10), {}, "name", ["=lenet6", "lenet5, lenet300, vgg, fc, toy"]),
+        (("lenet6", (1, 28, 28), 10), {}, "name", ["=lenet6", "fc, lenet300, lenet5, toy, vgg"]),
         (("vgg", (1, 28, 28), 10), {}, "name", ["=vgg", "at least 32x32 pixels", "choose another dataset or size"]),
         (("lenet5", (2,), 10), {}, "name", ["=lenet5", "at least 16x16 pixels", "shape (2,)", "or model=fc"]),
         (("vgg", (3, 32, 32), 10), {"width": -1}, "width", ["=-1", "above 0"]),

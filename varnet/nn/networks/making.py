@@ -1,0 +1,86 @@
+"""The name of a network and its options -> the network, its chosen layers variational."""
+
+import numbers
+from collections.abc import Iterable
+
+from torch import nn
+
+from varnet.base.checks import number, one_of, whole
+from varnet.errors import ConfigError
+from varnet.nn.convert import variational
+from varnet.nn.networks.builder import ACTIVATIONS, Builder
+from varnet.nn.networks.registry import NETWORKS, Network, own_options
+
+
+def build(
+    name: str,
+    in_shape: Iterable[int],
+    classes: int,
+    *,
+    layers: str | Iterable[str] | None = None,
+    param: str = "layer",
+    prior: str = "loguniform",
+    width: float = 1.0,
+    activation: str = "relu",
+    bias: bool | None = None,
+    batch_norm: bool | Iterable[str] | None = None,
+    affine: bool | None = None,
+    dropout: bool | None = None,
+    **options,
+) -> nn.Sequential:
+    """A network for inputs of `in_shape`; what is None is as in the paper (its file in this folder).
+
+    `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
+    follows, `affine` whether it learns scale and shift (None: yes); `options` are those of the network itself, such as
+    `sizes` of `fc`, and go to varnet.variational otherwise.
+    """
+    one_of(*NETWORKS)("name", name)
+    one_of(*ACTIVATIONS)("activation", activation)
+    network = NETWORKS[name]
+    in_shape = _checked_input(name, network, in_shape)
+    number(0, above=True)("width", width)
+    whole(2)("classes", classes)
+    own, options = _own(name, network, options)
+    bias, batch_norm, dropout = (
+        default if given is None else given
+        for given, default in ((bias, network.bias), (batch_norm, network.batch_norm), (dropout, network.dropout))
+    )
+    batch_norm = (batch_norm,) if isinstance(batch_norm, str) else batch_norm
+    builder = Builder(in_shape, width, activation, bias, batch_norm, affine is not False, dropout)
+    network.make(builder, classes, **own)
+    net = builder.net
+    _check_names("batch_norm", batch_norm, net)
+    layers = network.layers if layers is None else layers
+    return variational(net, layers, param, prior, **{"log_alpha": network.log_alpha, **options})
+
+
+def _own(name: str, network: Network, options: dict) -> tuple[dict, dict]:
+    """Options of this network, None being its own choice, and the others."""
+    owners = own_options()
+    for key, value in options.items():
+        if key in owners and key not in network.options and value is not None:
+            raise ConfigError(
+                f"is an option of model={owners[key]}; model={name} has its own, scaled by width", key, value
+            )
+    own = {key: value for key, value in options.items() if key in network.options and value is not None}
+    return own, {key: value for key, value in options.items() if key not in owners}
+
+
+def _checked_input(name: str, network: Network, in_shape: Iterable[int]) -> tuple[int, ...]:
+    sizes = tuple(in_shape) if isinstance(in_shape, Iterable) else (in_shape,)
+    if not sizes or not all(isinstance(n, numbers.Integral) and n > 0 for n in sizes):
+        raise ConfigError("is invalid: use whole numbers above 0, e.g. (1, 28, 28)", "in_shape", in_shape)
+    in_shape = sizes
+    if network.image and (len(in_shape) != 3 or min(in_shape[1:]) < network.image):
+        raise ConfigError(
+            f"takes images of at least {network.image}x{network.image} pixels, got inputs of shape {in_shape}: choose "
+            "another dataset or size, or model=fc", "name", name,
+        )  # fmt: skip
+    return in_shape
+
+
+def _check_names(key: str, names: bool | Iterable[str], net: nn.Module) -> None:
+    known = [n for n, m in net.named_children() if isinstance(m, nn.Linear | nn.Conv2d)]
+    for name in () if isinstance(names, bool) else names:
+        if name not in known[:-1]:
+            raise ConfigError(f"there is no hidden layer {name!r}; choose from: {', '.join(known[:-1])}", key)
