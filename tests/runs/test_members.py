@@ -165,7 +165,7 @@ def test_runs_on_other_labels_do_not_fit_together(runs, tmp_path):
 def test_runs_with_other_classes_do_not_fit_together(runs, monkeypatch):
     from dataclasses import replace
 
-    def opened(folder, data_dir=None):
+    def opened(folder, data_dir=None, targets=None):
         found = open_finished(folder, data_dir)
         return found if folder == runs["a"] else found._replace(data=replace(found.data, classes=20))
 

@@ -49,13 +49,15 @@ def main(arguments: list[str]) -> int:
     from varnet.launch.ending import guarded
     from varnet.runs.members import open_members
     from varnet.runs.networks import grouped
+    from varnet.runs.overrides import named_code
 
     def work() -> None:
         places, overrides = places_and_overrides(arguments)
         options = settings(overrides)
         attack, device = attack_of(options), find(options.device)
         tune_cpu(options.threads)
-        networks = grouped(dict(zip(places, open_members(places, options.data_dir), strict=True)))
+        runs = open_members(places, options.data_dir, named_code(options))
+        networks = grouped(dict(zip(places, runs, strict=True)))
         folder = folder_for(places, options.out)
         check_possible(networks, options)
         about = described(networks, options)
@@ -72,9 +74,9 @@ def main(arguments: list[str]) -> int:
 def settings(overrides: list[str]) -> DictConfig:
     """What varnet.attack.Attack does not check itself."""
     from varnet.base.checks import FOLDER, SWITCH, THREADS, one_of, or_null, whole
-    from varnet.runs.overrides import overridden
+    from varnet.runs.overrides import CODE, overridden
 
-    checks = {
+    checks = CODE | {
         "threads": THREADS, "data_dir": or_null(FOLDER), "out": or_null(FOLDER),
         "ensemble": one_of(True, False, "each"), "images": whole(1), "candidates": whole(1), "eot": whole(0),
         "transfer": SWITCH,
@@ -116,7 +118,8 @@ def described(networks: "Networks", options: DictConfig) -> dict:
         for name, group in networks.items()
         for place, run in group.items()
     }
-    chosen = {key: value for key, value in options.items() if key not in ("device", "threads", "data_dir", "out")}
+    beside = ("device", "threads", "data_dir", "out", "model", "dataset")
+    chosen = {key: value for key, value in options.items() if key not in beside}
     related = caution(networks) if options.transfer else None
     return {
         "dataset": data_of(networks).name, "options": chosen, "runs": runs, "attack_commit": commit(),
@@ -145,8 +148,11 @@ def alike(before: dict, about: dict) -> bool:
 
 
 def attacked(networks: "Networks", attack: "Attack", options: DictConfig, device: "torch.device") -> list[dict]:
+    import torch
+
     from varnet.attack.robustness import experiment
     from varnet.paper.fig7 import of_pixels, tell
+    from varnet.runs.custom import CUSTOM
     from varnet.runs.networks import seeds_of
 
     data = data_of(networks)
@@ -154,6 +160,8 @@ def attacked(networks: "Networks", attack: "Attack", options: DictConfig, device
     source = next(iter(models)) if options.transfer else None
     models |= ensembles(models, options.ensemble)
     x, y = (values[: options.candidates].to(device) for values in (data.test_x, data.test_y))
+    if any(run.cfg.model.name == CUSTOM for runs in networks.values() for run in runs.values()):
+        x = x.clone(memory_format=torch.contiguous_format)  # as such a network was trained
     eot, seeds = options.eot or None, seeds_of(networks)
     return experiment(models, x, y, data.classes, attack, options.images, eot, source, tell, seeds)
 

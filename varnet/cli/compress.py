@@ -10,6 +10,8 @@ threshold=3     of log alpha; weights from the run's own param.threshold on are 
                 that are 0 already
 out=null        folder of the files; null: the run's folder
 data_dir=null   folder of the datasets; null: the run's own
+model.target=null, dataset.target=null   import paths of a run of model=custom or dataset=custom, given again: a folder
+                alone names no code
 threads=1       CPU threads
 repeats=100     rounds of the measurement of speed; 0: leave it out
 """
@@ -22,7 +24,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from varnet.base.invocation import as_typed
 
-DEFAULTS = {"threshold": 3.0, "out": None, "data_dir": None, "threads": 1, "repeats": 100}
+DEFAULTS = {
+    "threshold": 3.0, "out": None, "data_dir": None, "model": {"target": None}, "dataset": {"target": None},
+    "threads": 1, "repeats": 100,
+}  # fmt: skip
 
 
 def main(arguments: list[str]) -> int:
@@ -33,11 +38,12 @@ def main(arguments: list[str]) -> int:
     from varnet.base.device import tune_cpu
     from varnet.launch.ending import guarded
     from varnet.runs.opening import open_finished
+    from varnet.runs.overrides import named_code
 
     def work() -> None:
         options = settings(arguments[1:])
         tune_cpu(options.threads)
-        run = open_finished(Path(arguments[0]), options.data_dir)
+        run = open_finished(Path(arguments[0]), options.data_dir, named_code(options))
         folder = Path(options.out) if options.out else run.folder
         show(*compressed(run, options, folder), folder)
 
@@ -46,9 +52,9 @@ def main(arguments: list[str]) -> int:
 
 def settings(overrides: list[str]) -> DictConfig:
     from varnet.base.checks import number, or_null, whole
-    from varnet.runs.overrides import overridden
+    from varnet.runs.overrides import CODE, overridden
 
-    checks = {"threshold": or_null(number()), "threads": whole(1, 1024), "repeats": whole(0)}
+    checks = CODE | {"threshold": or_null(number()), "threads": whole(1, 1024), "repeats": whole(0)}
     return overridden(OmegaConf.create(DEFAULTS), overrides, checks)
 
 

@@ -33,6 +33,7 @@ def main(arguments: list[str]) -> int:
     from varnet.report.analysis import Analysis, settings
     from varnet.runs.members import open_ensemble
     from varnet.runs.opening import open_finished
+    from varnet.runs.overrides import named_code
 
     def work() -> None:
         places, overrides = places_and_overrides(arguments)
@@ -40,7 +41,8 @@ def main(arguments: list[str]) -> int:
         device = find(options.device)
         tune_cpu(options.threads)
         single = len(places) == 1 and places[0].suffix != ".pt"
-        run = open_finished(places[0], options.data_dir) if single else open_ensemble(places, options.data_dir)
+        how = (options.data_dir, named_code(options))
+        run = open_finished(places[0], *how) if single else open_ensemble(places, *how)
         folder = folder_for(places, options.out)
         analysis = Analysis(run, options, device)
         check_unlike(folder / RESULT, lambda before: alike(before, analysis.results), "other runs")

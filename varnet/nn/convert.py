@@ -29,7 +29,7 @@ def variational(
     """
     param, prior = _checked(param, prior, options)
     found = {name: m for name, m in module.named_modules(remove_duplicate=False) if _kind(m) is not None}
-    if not found:
+    if not found and layers not in ("none", []):
         raise ValueError(f"{type(module).__name__} has no nn.Linear or nn.Conv2d layer to make variational")
     chosen = {found[name]: name for name in select(layers, list(found))}
     for layer, name in chosen.items():

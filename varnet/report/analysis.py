@@ -18,7 +18,7 @@ from varnet.evaluation.pruning import CRITERIA, pruning_curve
 from varnet.nn.layers import layers_of
 from varnet.nn.names import select
 from varnet.runs.opening import Finished
-from varnet.runs.overrides import overridden
+from varnet.runs.overrides import CODE, overridden
 from varnet.train.placing import placed, use_channels_last
 
 MODES = {  # name -> (mode, whether K samples are averaged)
@@ -38,6 +38,7 @@ CHECKS = {
     "out": or_null(FOLDER),
     "data_dir": or_null(FOLDER),
     "seed": SEED,
+    **CODE,
     "eval.samples": or_null(whole(1)),
     "eval.elbo_samples": or_null(whole(0)),
     "eval.max_batch": or_null(whole(1)),

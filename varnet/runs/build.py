@@ -1,17 +1,19 @@
 """A configuration -> its data and its network."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from omegaconf import DictConfig
-from torch import nn
+from torch import Tensor, nn
 
 from varnet.base.checks import one_of
 from varnet.data import Dataset, load
 from varnet.errors import CheckpointError, ConfigError
 from varnet.nn import networks as models
 from varnet.nn.layers import layers_of
-from varnet.runs import schema
+from varnet.runs import custom, schema
+from varnet.runs.custom import CUSTOM
 from varnet.runs.identity import plain
 from varnet.train import checkpoint
 
@@ -19,8 +21,7 @@ from varnet.train import checkpoint
 def load_data(cfg: DictConfig) -> Dataset:
     """The dataset of a run; digits come in the size that the model takes."""
     options = plain(cfg.dataset)
-    one_of(*models.NETWORKS)("model.name", cfg.model.name)
-    if options["name"] == "digits" and models.NETWORKS[cfg.model.name].image == 32:
+    if options["name"] == "digits" and _smallest_image(cfg) == 32:
         options["size"], options["channels"] = options["size"] or 32, options["channels"] or 3
     try:
         data = load(**options, data_dir=cfg.data_dir)
@@ -35,9 +36,41 @@ def load_data(cfg: DictConfig) -> Dataset:
     return data
 
 
-def build_model(cfg: DictConfig, data: Dataset) -> nn.Sequential:
+def _smallest_image(cfg: DictConfig) -> int:
+    """That the network takes; 0: any."""
+    one_of(*models.NETWORKS, CUSTOM)("model.name", cfg.model.name)
+    return 0 if cfg.model.name == CUSTOM else models.NETWORKS[cfg.model.name].image
+
+
+def build_model(cfg: DictConfig, data: Dataset) -> nn.Module:
     """The network of a run; errors name the configuration's keys."""
-    param, prior, network = plain(cfg.param), plain(cfg.prior), plain(cfg.model)
+    network = plain(cfg.model)
+    name, random = network.pop("name"), _random(cfg)
+    if cfg.param.name == "dropout":
+        network["dropout"] = True
+    try:
+        if name == CUSTOM:
+            model = custom.build(x=_two_objects(cfg, data), classes=data.classes, **network, **random)
+        else:
+            model = _paper_network(cfg, name, data, network | random)
+    except ConfigError as error:
+        raise error.under(group_of(error.key)) from error
+    if cfg.schedule.batch_size == 1 and any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in model.modules()):
+        remedy = "" if name == CUSTOM else ", or model.batch_norm=false"
+        raise ConfigError(f"is too small for batch norm: use 2 or more{remedy}", "schedule.batch_size", 1)
+    return model
+
+
+def _paper_network(cfg: DictConfig, name: str, data: Dataset, options: dict) -> nn.Sequential:
+    try:
+        return models.build(name, data.in_shape, data.classes, **options)
+    except (RuntimeError, MemoryError) as error:
+        raise ConfigError("gives a network that does not fit in memory", "width", cfg.model.width) from error
+
+
+def _random(cfg: DictConfig) -> dict:
+    """Which layers are random, and how: the options of varnet.variational."""
+    param, prior = plain(cfg.param), plain(cfg.prior)
     param.pop("l2")
     name, layers = param.pop("name"), param.pop("layers")
     if name in ("dropout", "deterministic") and layers not in (None, "none", []):
@@ -47,30 +80,29 @@ def build_model(cfg: DictConfig, data: Dataset) -> nn.Sequential:
     if name not in ("dropout", "deterministic") and layers in ("none", []):
         raise ConfigError("leaves no layer random: use param=deterministic", "param.layers", layers)
     if name == "dropout":
-        name, layers, network["dropout"] = "deterministic", "none", True
+        name, layers = "deterministic", "none"
     options = {key: value for key, value in (param | prior).items() if key != "name" and value is not None}
     if param["clip"] is None:
         options["clip"] = None
-    try:
-        model = models.build(
-            network.pop("name"), data.in_shape, data.classes, **network,
-            layers=layers, param=name, prior=prior["name"], **options,
-        )  # fmt: skip
-    except ConfigError as error:
-        raise error.under(group_of(error.key)) from error
-    except (RuntimeError, MemoryError) as error:
-        raise ConfigError("gives a network that does not fit in memory", "model.width", cfg.model.width) from error
-    if cfg.schedule.batch_size == 1 and any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in model):
-        raise ConfigError(
-            "is too small for batch norm: use 2 or more, or model.batch_norm=false", "schedule.batch_size", 1
-        )
-    return model
+    return {"layers": layers, "param": name, "prior": prior["name"], **options}
+
+
+def _two_objects(cfg: DictConfig, data: Dataset) -> Tensor:
+    """To try a network on, as the trainer would show them."""
+    two = replace(data, train_x=data.train_x[:2], train_y=data.train_y[:2])
+    options = {"shuffle": False, "augment": False, "channels_last": cfg.channels_last is True}
+    return next(iter(two.loader("train", None, rank=0, world_size=1, **options)))[0]
 
 
 def group_of(option: str | None) -> str:
     """The group of the configuration that an option of a network is in."""
     groups = (group for group in ("param", "prior") if option in schema.GROUPS[group] and option != "name")
     return next(groups, "model")
+
+
+SAME = {  # what a layer cannot draw anew -> what another kind of layer has in its place
+    "mu": ("mu", "weight"), "sigma": ("sigma", "mu", "weight"), "weight": ("weight", "mu"), "bias": ("bias",),
+}  # fmt: skip
 
 
 def initialise_from(model: nn.Module, path: Path) -> None:
@@ -80,30 +112,26 @@ def initialise_from(model: nn.Module, path: Path) -> None:
         state = (checkpoint.load(path) if path.is_dir() else checkpoint.read(path))["model"]
     except (CheckpointError, KeyError) as error:
         raise ConfigError(f"has no weights: {error}; name a run's folder or checkpoint", "init_from", path) from error
-    own = model.state_dict()
-    found = {}
-    for key, tensor in own.items():
-        stem, _, leaf = key.rpartition(".")
-        names = {"mu": ("mu", "weight"), "sigma": ("sigma", "mu", "weight"), "weight": ("weight", "mu")}.get(
-            leaf, (leaf,)
-        )
-        values = [state[f"{stem}.{n}"] for n in names if f"{stem}.{n}" in state]
-        if values and values[0].shape != tensor.shape:
-            shapes = f"{tuple(values[0].shape)} there, {tuple(tensor.shape)} here"
-            raise ConfigError(
-                f"does not fit the model: {key} is {shapes}; use the same model options", "init_from", path
-            )
-        if values:
-            found[key] = values[0]
-    missing = [k for k in own if k not in found and k.rpartition(".")[2] in ("mu", "weight", "bias", "running_mean")]
-    if missing:
+    own, layers = model.state_dict(), layers_of(model)
+    found = {key: value for key in own if (value := _of_other_layer(key, state)) is not None}
+    for key, value in found.items():
+        if value.shape != own[key].shape:
+            shapes = f"{key} is {tuple(value.shape)} there, {tuple(own[key].shape)} here"
+            raise ConfigError(f"does not fit the model: {shapes}; use the same model options", "init_from", path)
+    drawn = {key for key in own if key.rpartition(".")[0] in layers and key.rpartition(".")[2] not in SAME}
+    if missing := [key for key in own if key not in found and key not in drawn]:
         raise ConfigError(
             f"does not fit the model: it has no {', '.join(missing[:3])}; use the same model", "init_from", path
         )
     model.load_state_dict(own | found)
     with torch.no_grad():
-        for name, layer in layers_of(model).items():
+        for name, layer in layers.items():
             means = [state[f"{name}.{n}"] for n in ("mu", "weight") if f"{name}.{n}" in state]
             for leaf, tensor in layer.param.tensors(means[0]).items() if means else ():
                 if f"{name}.{leaf}" not in found:
                     getattr(layer, leaf).copy_(tensor)
+
+
+def _of_other_layer(key: str, state: dict[str, Tensor]) -> Tensor | None:
+    stem, dot, leaf = key.rpartition(".")
+    return next((state[stem + dot + n] for n in SAME.get(leaf, (leaf,)) if stem + dot + n in state), None)

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -16,6 +16,7 @@ CONFIG, METRICS = ".hydra/config.yaml", "metrics.json"
 TRAIN, RL = "train.py", "scripts/rl.py"  # whose runs there are
 TRAINED = frozenset({"acc_k"})  # what metrics.json of a finished run of train.py has
 TARGETS = ("model.target", "dataset.target")  # keys whose values are code to import
+Targets = Mapping[str, Collection[str]]  # import paths that the user names, by key
 
 
 def folder_of(cfg: DictConfig) -> Path:
@@ -61,33 +62,44 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def saved_config(
-    folder: Path, key: str | None = "resume", script: str = TRAIN, targets: dict[str, str] | None = None
+    folder: Path, key: str | None = "resume", script: str = TRAIN, targets: Targets | None = None
 ) -> DictConfig:
-    """The configuration of an earlier run of a script.
+    """The configuration of an earlier run of a script, to go on with it or to open it.
 
     key      what the user gave the folder with, for messages
     targets  the import paths that the user names too: a folder alone, which may be a stranger's, names no code
     """
+    cfg = stored_config(folder, key, script)
+    for name in TARGETS:
+        stored = OmegaConf.select(cfg, name)
+        if stored is None:
+            continue
+        if stored not in (targets or {}).get(name, ()):
+            raise _wrong(
+                folder, key,
+                f"takes code from {name}={stored}, and a folder alone may name no code to import: if you trust it, "
+                f"give {name}={stored} on the command line, too",
+            )  # fmt: skip
+        OmegaConf.update(cfg, name, stored)  # what was compared, whatever it was interpolated from
+    return cfg
 
-    def wrong(text: str) -> ConfigError:
-        return ConfigError(text, key, folder) if key else ConfigError(f"{folder} {text}")
 
+def stored_config(folder: Path, key: str | None = "resume", script: str = TRAIN) -> DictConfig:
+    """The same to be read alone, as nothing is built from it: it may name any code."""
     if not folder.is_dir():
-        raise wrong("is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd")
+        raise _wrong(folder, key, "is not a folder: name the folder of a run, e.g. outputs/NAME/seed0-1234abcd")
     if not (folder / CONFIG).exists():
-        raise wrong(f"holds no run ({CONFIG} is missing): name the folder of a run")
+        raise _wrong(folder, key, f"holds no run ({CONFIG} is missing): name the folder of a run")
     try:
         cfg = OmegaConf.load(folder / CONFIG)
         assert isinstance(cfg, DictConfig) and "schedule" in cfg
     except Exception as error:
-        raise wrong(f"has a {CONFIG} that cannot be read: restore it or start the run anew") from error
+        text = f"has a {CONFIG} that cannot be read: restore it or start the run anew"
+        raise _wrong(folder, key, text) from error
     if (made_by := RL if "policy" in cfg else TRAIN) != script:
-        raise wrong(as_typed(f"is a run of {made_by}: name the folder of a run of {script}"))
-    for name in TARGETS:
-        stored = OmegaConf.select(cfg, name)
-        if stored is not None and (targets or {}).get(name) != stored:
-            raise wrong(
-                f"takes code from {name}={stored}, and no folder alone may name code to import: "
-                f"if you trust it, give {name}={stored} again"
-            )
+        raise _wrong(folder, key, as_typed(f"is a run of {made_by}: name the folder of a run of {script}"))
     return cfg
+
+
+def _wrong(folder: Path, key: str | None, text: str) -> ConfigError:
+    return ConfigError(text, key, folder) if key else ConfigError(f"{folder} {text}")

@@ -6,18 +6,19 @@ from pathlib import Path
 
 from varnet.errors import CheckpointError, ConfigError
 from varnet.evaluation.ensemble import Ensemble
+from varnet.runs.folder import Targets
 from varnet.runs.identity import identity
 from varnet.runs.opening import Finished, open_finished
 from varnet.train import checkpoint
 
 
-def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finished:
+def open_ensemble(places: Iterable[Path], data_dir: str | None = None, targets: Targets | None = None) -> Finished:
     """Folders of finished runs, and files snapshot_EPOCH.pt in them -> one network with the data of the first.
 
     What is told about the run is the first one's; its name says that it is an ensemble.
     """
     places = [Path(place) for place in places]
-    members = open_members(places, data_dir)
+    members = open_members(places, data_dir, targets)
     first = members[0]
     cfg = first.cfg.copy()
     cfg.name = f"ensemble of {len(members)}: {first.cfg.name}"
@@ -25,12 +26,12 @@ def open_ensemble(places: Iterable[Path], data_dir: str | None = None) -> Finish
     return Finished(first.folder, cfg, first.metrics, first.data, model, tuple(map(str, places)))
 
 
-def open_members(places: Iterable[Path], data_dir: str | None = None) -> list[Finished]:
+def open_members(places: Iterable[Path], data_dir: str | None = None, targets: Targets | None = None) -> list[Finished]:
     """Each once, and all for the same data."""
     places = list(places)
     found, seen = [], []
     for place in map(Path, places):
-        one = _opened(place, data_dir)
+        one = _opened(place, data_dir, targets)
         own = identity(one.cfg) | {"epochs": _epochs(place, one)}
         if own in seen:
             twin = places[seen.index(own)]
@@ -49,15 +50,15 @@ def snapshots(folder: Path) -> list[Path]:
     return sorted((path for path, epoch in found.items() if epoch.isdigit()), key=lambda path: int(found[path]))
 
 
-def _opened(place: Path, data_dir: str | None) -> Finished:
+def _opened(place: Path, data_dir: str | None, targets: Targets | None) -> Finished:
     """A run as it ended, or as it was at a snapshot."""
     if place.suffix != ".pt":
-        return open_finished(place, data_dir)
+        return open_finished(place, data_dir, targets)
     kept = snapshots(place.parent)
     if place not in kept:
         there = ", ".join(path.name for path in kept) or "none"
         raise ConfigError(f"{place} is no snapshot (in its folder: {there}): name one, or the folder of a run")
-    found = open_finished(place.parent, data_dir)
+    found = open_finished(place.parent, data_dir, targets)
     try:
         state = checkpoint.read(place)
     except CheckpointError as error:

@@ -10,7 +10,7 @@ from varnet.base.invocation import command
 from varnet.data import Dataset
 from varnet.errors import CheckpointError, ConfigError
 from varnet.runs.build import build_model, load_data
-from varnet.runs.folder import finished, saved_config
+from varnet.runs.folder import Targets, finished, saved_config
 from varnet.runs.schema import check
 from varnet.train import checkpoint
 
@@ -26,10 +26,10 @@ class Finished(NamedTuple):
     members: tuple[str, ...] = ()  # of an ensemble: where they are
 
 
-def open_finished(folder: Path, data_dir: str | None = None, targets: dict[str, str] | None = None) -> Finished:
+def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:
     """Nothing is written. A run that has not ended, or that this version cannot rebuild, is refused.
 
-    targets: the import paths that the run was made with, model.target and dataset.target, if it was.
+    targets: the import paths of a user's own network and data, by the keys model.target and dataset.target.
     """
     cfg = saved_config(folder, None, targets=targets)
     if (metrics := finished(folder)) is None:

@@ -5,9 +5,25 @@ from difflib import get_close_matches
 from omegaconf import DictConfig, OmegaConf
 from yaml import YAMLError
 
+from varnet.base.checks import TEXT, Check, list_of, or_null
 from varnet.base.invocation import command
 from varnet.errors import ConfigError
+from varnet.runs.folder import TARGETS, Targets
 from varnet.runs.schema import check_each
+
+CUSTOM_KEYS = tuple(f"{group}.{key}" for group in ("model", "dataset") for key in ("target", "options"))
+CODE = {  # keys of a script that opens runs: code that these take, which no folder names alone
+    key: or_null(
+        Check(lambda v: TEXT.fits(v) or list_of(TEXT, "").fits(v), "the import path of the run, or a list of them")
+    )
+    for key in TARGETS
+}
+
+
+def named_code(options: DictConfig) -> Targets:
+    """The import paths that the user of such a script gives."""
+    given = {key: OmegaConf.select(options, key) for key in TARGETS}
+    return {key: [value] if isinstance(value, str) else list(value or ()) for key, value in given.items()}
 
 
 def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, tuple]) -> DictConfig:
@@ -50,6 +66,8 @@ def explain(error: Exception, overrides: list[str], name: str = "train") -> str:
     if "Could not override" in lines[0]:
         key = lines[0].split("'")[1]
         given = next((o for o in overrides if o.lstrip("+~").startswith(key)), key)
+        if key in CUSTOM_KEYS:
+            return f"{given}: only {key.split('.')[0]}=custom has the key {key}; give that, too"
         return f"{given}: there is no key {key}; {command(name)} --help lists the keys"
     if "Config group override must be" in lines[0]:
         given = next((o for o in overrides if o.endswith(("=null", "="))), "this")

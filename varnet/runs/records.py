@@ -32,7 +32,7 @@ CURVES = (
 
 def of_folder(folder: Path) -> dict:
     """The record of a finished run."""
-    config = without_nulls(plain(run.saved_config(folder)))
+    config = without_nulls(plain(run.stored_config(folder)))
     return {
         "config": {key: value for key, value in config.items() if key not in PRIVATE},
         "metrics": run.finished(folder),

@@ -11,6 +11,7 @@ from varnet.base.checks import (
     FOLDER_INSIDE,
     SEED,
     SWITCH,
+    TEXT,
     THREADS,
     Check,
     list_of,
@@ -20,17 +21,19 @@ from varnet.base.checks import (
     whole,
 )
 from varnet.base.invocation import command
-from varnet.data import own_options
+from varnet.data import own_options as dataset_options
 from varnet.data.augment import ALTERNATING
 from varnet.errors import ConfigError
+from varnet.nn.networks.registry import own_options as model_options
+from varnet.runs.custom import CUSTOM
 from varnet.train.optimizer import OPTIMIZERS
 from varnet.train.schedule import DECAYS
 
 GROUPS = {  # group -> its keys
     "dataset": (
-        "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", *own_options(),
+        "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", *dataset_options(),
     ),
-    "model": ("name", "width", "sizes", "activation", "bias", "batch_norm", "affine", "dropout"),
+    "model": ("name", "width", *model_options(), "activation", "bias", "batch_norm", "affine", "dropout"),
     "param": ("name", "layers", "log_alpha", "log_sigma", "clip", "learn", "noise", "threshold", "l2"),
     "prior": ("name", "estimator", "nu", "gradient", "scale", "learn_scale"),
     "schedule": (
@@ -40,6 +43,7 @@ GROUPS = {  # group -> its keys
     "schedule.log_alpha": ("lr_mult", "beta2"),
     "eval": ("every", "samples", "elbo_samples", "max_batch"),
 }  # fmt: skip
+CUSTOM_KEYS = ("name", "target", "options")  # of model=custom and dataset=custom
 KEYS = (
     "name", "scale", "seed", "out_dir", "data_dir", "resume", "init_from", "device", "threads", "precision",
     "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes", "snapshots",
@@ -79,10 +83,16 @@ CHECKS = {
     "schedule.log_alpha.beta2": number(0, 1, below=True),
     "param.l2": number(0),
     "dataset.augment": one_of(True, False, ALTERNATING),
+}
+MODEL_CHECKS = {
     "model.width": number(0, above=True),
     "model.bias": or_null(SWITCH),
     "model.affine": or_null(SWITCH),
     "model.dropout": or_null(SWITCH),
+}
+CUSTOM_CHECKS = {
+    "model.target": Check(TEXT.fits, "the import path of your function, package.module:function"),
+    "model.options": or_null(Check(lambda v: isinstance(v, DictConfig), "its arguments, e.g. {hidden: 100}")),
 }
 
 
@@ -115,7 +125,9 @@ def check_each(cfg: DictConfig, checks: dict[str, Check]) -> None:
 
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range; what depends on data and model is checked when they are made."""
-    check_values(cfg, GROUPS, KEYS, CHECKS, command("train"))
+    custom = OmegaConf.select(cfg, "model.name") == CUSTOM
+    groups = GROUPS | ({"model": CUSTOM_KEYS} if custom else {})
+    check_values(cfg, groups, KEYS, CHECKS | (CUSTOM_CHECKS if custom else MODEL_CHECKS), command("train"))
     schedule = cfg.schedule
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
         last = f"schedule.epochs={schedule.epochs}"

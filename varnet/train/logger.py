@@ -19,7 +19,7 @@ from varnet.nn.layers import layers_of
 HISTORY = "history.jsonl"  # one line for every epoch
 ACCURACIES = ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k")
 SHOWN = (  # columns of the HPARAMS tab: what is mostly swept
-    "seed", "dataset.name", "model.name", "model.width", "param.name", "prior.name",
+    "seed", "dataset.name", "dataset.target", "model.name", "model.target", "model.width", "param.name", "prior.name",
     "schedule.epochs", "schedule.lr", "schedule.beta", "schedule.log_alpha.lr_mult", "schedule.log_alpha.beta2",
 )  # fmt: skip
 

@@ -17,9 +17,11 @@ GAIN = 1.1  # a change has to bring this much, so that noise in the clock does n
 
 def use_channels_last(cfg: DictConfig, device: torch.device) -> bool:
     """By rule. Measured on CPU: faster for LeNet-5 and narrow VGG, slower for VGG at width 1. On CUDA tensor cores want
-    it."""
+    it. A user's own network may flatten images by view(), which this format does not allow."""
     if cfg.channels_last != "auto":
         return cfg.channels_last
+    if cfg.model.name == "custom":
+        return False
     if device.type == "cpu":
         return not (cfg.model.name == "vgg" and cfg.model.width >= 1)
     return device.type == "cuda" and cfg.precision != "fp32"
@@ -37,7 +39,8 @@ def laid_out(model: nn.Module, channels_last: bool) -> nn.Module:
 def unsure(model: nn.Module, cfg: DictConfig, device: torch.device) -> bool:
     """Whether a measurement is worth its seconds: large convolutions on a CPU."""
     weights = sum(p.numel() for p in model.parameters() if p.dim() == 4)
-    return cfg.channels_last == "auto" and device.type == "cpu" and weights >= UNSURE
+    free = cfg.channels_last == "auto" and cfg.model.name != "custom"
+    return free and device.type == "cpu" and weights >= UNSURE
 
 
 def measured(

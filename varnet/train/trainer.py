@@ -326,11 +326,15 @@ class Trainer:
             if not torch.isfinite(p).all():
                 return f"where {name} became non-finite (its gradient did)"
         faults = []
+
+        def look(name: str, out: object) -> None:
+            if isinstance(out, Tensor) and not torch.isfinite(out).all():
+                faults.append(name)
+
         hooks = [
-            module.register_forward_hook(
-                lambda _m, _i, out, name=name: None if torch.isfinite(out).all() else faults.append(name)
-            )
-            for name, module in self.model.named_children()
+            module.register_forward_hook(lambda _m, _i, out, name=name: look(name, out))
+            for name, module in self.model.named_modules()
+            if not module._modules
         ]
         with self._autocast():
             self.model(self.batch)
