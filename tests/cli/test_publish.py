@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from varnet.cli import publish
+from varnet.errors import ConfigError
 from varnet.report import Row, as_json
 
 
@@ -20,3 +23,29 @@ def test_a_table_is_filled_in_and_the_text_around_it_kept(tmp_path):
     assert publish.filled(new, tmp_path) == new
     assert "Not run yet" in publish.filled(text.replace("metrics=acc_k", "scale=small"), tmp_path)
     assert "Not run yet" in publish.filled("<!-- table: table1 -->\n<!-- end -->", tmp_path)
+
+
+def test_a_table_is_turned_round(tmp_path):
+    layer = Row.of("layer", "elbo", [-10.24], -17.4, scale="full", epochs=200, precision="bf16", command="", commit="")
+    accuracy = replace(layer, metric="acc_k", published=None, mean=99.2)
+    zero_mean = replace(layer, row="zero_mean", mean=-3.19, std=0.55, n=5)
+    (tmp_path / "t.json").write_text(as_json([zero_mean, layer, accuracy]))
+    mark = "<!-- table: t columns=rows -->\n<!-- end -->"
+    assert publish.filled(mark, tmp_path).splitlines()[2:-2] == [
+        "|  | zero_mean | layer |",
+        "|---|---|---|",
+        "| ELBO | -3.19 ± 0.55 (-17.40) | -10.24 (-17.40) |",
+        "| 20 samples, % | - | 99.20 |",
+        "",
+        "Ours (published); full, 200 epochs, bf16; n = 5 (zero_mean), 1 (layer).",
+    ]
+
+
+def test_a_table_of_two_scales_is_not_turned_round(tmp_path):
+    layer = Row.of("layer", "elbo", [-10.24], -17.4, scale="full", command="", commit="")
+    (tmp_path / "t.json").write_text(as_json([layer, replace(layer, scale="small", mean=-573.1)]))
+    mark = "<!-- table: t columns=rows -->\n<!-- end -->"
+    with pytest.raises(ConfigError, match="choose one scale"):
+        publish.filled(mark, tmp_path)
+    text = publish.filled(mark.replace("columns", "scale=small columns"), tmp_path)
+    assert "| ELBO | -573.1 (-17.40) |" in text and "Ours (published); small; n = 1." in text

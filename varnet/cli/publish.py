@@ -1,8 +1,8 @@
 """Fill the tables of RESULTS.md and README.md from docs/results/NAME.json: python scripts/publish.py [--check]
 
 A table stands between <!-- table: NAME --> and <!-- end -->; `rows=A;B` after the name takes only rows that begin so,
-`metrics=a;b` only those metrics, `scale=full` only that scale. The text around it is written by hand. --check changes
-nothing and fails if a table is not what the JSON says.
+`metrics=a;b` only those metrics, `scale=full` only that scale; `columns=rows` turns it round: a column for each row.
+The text around it is written by hand. --check changes nothing and fails if a table is not what the JSON says.
 """
 
 import re
@@ -24,10 +24,13 @@ def table(name: str, options: str, folder: Path) -> str:
     """The Markdown of a mark's table."""
     from varnet.report.row import read
     from varnet.report.tables import markdown
+    from varnet.report.transposed import transposed
 
     chosen = dict(part.split("=", 1) for part in re.findall(r"\w+=[^=]+?(?=\s+\w+=|\s*$)", options))
     rows = [row for row in read(folder / f"{name}.json") if fits(row, chosen)]
-    return markdown(rows) if rows else "*Not run yet.*\n"
+    if not rows:
+        return "*Not run yet.*\n"
+    return transposed(rows) if chosen.get("columns") == "rows" else markdown(rows)
 
 
 def fits(row: "Row", chosen: dict[str, str]) -> bool:

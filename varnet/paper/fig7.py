@@ -14,6 +14,7 @@ from varnet.attack import robustness
 from varnet.attack.gradient import Attack, Pixels
 from varnet.base import device
 from varnet.base.files import write_atomically
+from varnet.base.invocation import command
 from varnet.evaluation.ensemble import Ensemble
 from varnet.paper.library import Library
 from varnet.paper.targets import Drawn, figure
@@ -90,7 +91,7 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
     rows = rows_of(
         lines, robustness.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
         precision=precision,
-        command=f"python scripts/reproduce.py {target} scale={library.scale}{precision_option(precision)}",
+        command=f"{command('reproduce')} {target} scale={library.scale}{precision_option(precision)}",
         commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"

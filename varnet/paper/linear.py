@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from varnet.base.invocation import command
 from varnet.paper.library import Library
 from varnet.paper.targets import Drawn, figure
 from varnet.report.row import Row
@@ -136,7 +137,7 @@ def measure_all(task: str, size: str, seeds: int) -> dict[str, list[dict[str, fl
 
 def results(seeds: int = SEEDS) -> list[Row]:
     """The mean and standard deviation over seeds of each metric of each method."""
-    source = {"scale": "full", "command": f"python scripts/reproduce.py linear seeds={seeds}", "commit": commit()}
+    source = {"scale": "full", "command": f"{command('reproduce')} linear seeds={seeds}", "commit": commit()}
     rows = []
     for task, size in EXPERIMENTS:
         for name, runs in measure_all(task, size, seeds).items():

@@ -24,7 +24,7 @@ from varnet.train.logger import HISTORY
 
 TASKS = ("cartpole", "acrobot")  # in the order of the paper
 POLICIES = ("deterministic", "parameter_noise", "variance")
-COMMAND = "python scripts/rl.py -m env={env} policy={policy} 'seed={seeds}' {options}"
+COMMAND = "{rl} -m env={env} policy={policy} 'seed={seeds}' {options}"
 
 
 class Curves(dict):
@@ -124,7 +124,11 @@ def _command(env: str, policy: str, curves: Curves) -> str:
         if key != "seed" and (key.startswith("schedule.") or own.get(key) != chosen.get(key))
     ]  # fmt: skip
     return COMMAND.format(
-        env=env, policy=policy, seeds=_seeds(sorted(curves)), options=" ".join(map(shlex.quote, options))
+        rl=command("rl"),
+        env=env,
+        policy=policy,
+        seeds=_seeds(sorted(curves)),
+        options=" ".join(map(shlex.quote, options)),
     )
 
 

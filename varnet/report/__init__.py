@@ -1,7 +1,7 @@
 """Run folders -> tables and pages. A result row is defined once, in row.py.
 
 row.py        Row: a number of ours beside a published one; JSON
-tables.py     finished runs -> rows; Markdown and HTML
+tables.py     finished runs -> rows; Markdown and HTML; transposed.py: a column for each row
 groups.py     runs that differ in their seed alone, their means and curves (scripts/report.py)
 analysis.py   everything that is measured on one run (scripts/evaluate.py)
 page.py       one HTML page with tables and figures in it

@@ -4,6 +4,7 @@ import html
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from varnet.base.invocation import command
 from varnet.report.row import Row
 
 SCALES = ("full", "small")
@@ -54,7 +55,7 @@ def _row(line: Published, scale: str, precision: str, runs: list[dict]) -> Row:
     return Row.of(
         line.row, line.metric, [value for run in runs if (value := value_of(run, line.metric)) is not None], line.value,
         poster=line.poster, scale=scale, precision=precision, epochs=runs[0]["epochs"], seeds=seeds,
-        command=f"python train.py experiment={name_at(line.experiment, scale)}{option} seed={_swept(seeds)}",
+        command=f"{command('train')} experiment={name_at(line.experiment, scale)}{option} seed={_swept(seeds)}",
         commit=", ".join(sorted({str(run.get("commit"))[:10] for run in runs})),
     )  # fmt: skip
 
