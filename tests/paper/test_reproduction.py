@@ -119,6 +119,20 @@ def test_every_target_has_its_experiments_and_a_name(scale):
     assert all(job.config().scale is None for job in jobs_of(list(TARGETS), Library(1, "full")))
 
 
+@pytest.mark.parametrize(("scale", "width", "runs"), [("fast", 1.0, 2), ("half", 0.5, 6)])
+def test_our_schedule_leaves_the_objective_as_it_was(scale, width, runs):
+    """Full width has beta = 1; a KL that falls with the square of the width is brought back to its weight."""
+    configs = [job.config() for job in jobs_of(["table2"], Library(1, scale))]
+    assert len(configs) == runs and all(cfg.scale == scale and cfg.model.width == width for cfg in configs)
+    assert all(cfg.schedule.beta == (1 if cfg.param.name == "dropout" else 1 / width**2) for cfg in configs)
+
+
+def test_a_scale_without_experiments_is_refused(tmp_path, capsys):
+    assert reproduce.main(["table1", "scale=fast", f"out={tmp_path / 'out'}"]) == 2
+    assert "scale=fast has no experiment for table1: use scale=full" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_published_numbers_are_those_of_the_experiments_headers():
     for row in [row for target in TARGETS.values() for row in target.published]:
         text = (ROOT / "configs" / "experiment" / f"{row.experiment}.yaml").read_text()
@@ -134,7 +148,7 @@ def test_published_numbers_are_those_of_the_experiments_headers():
         ([], None, "name a table"),
         (["fig2", "seed=3"], "seed", "use one of seeds, scale"),
         (["fig2", "seeds=0"], "seeds", "a whole number from 1"),
-        (["fig2", "scale=tiny"], "scale", "full or small"),
+        (["fig2", "scale=tiny"], "scale", "full or fast or half or small"),
         (["fig2", "run=no"], "run", "true or false"),
         (["fig2", "jobs=x"], "jobs", "a whole number from 1"),
         (["linear", "threads=0"], "threads", "a whole number from 1"),

@@ -7,7 +7,8 @@ Targets, or all of them with `all` (toy is another name for fig1):
 {targets}
 
 seeds=3            runs of each row, seeds 0, 1, 2
-scale=small        experiments that fit two CPU cores (configs/experiment/small); full: as published (the default)
+scale=full         as published (the default); of configs/experiment also small (fits two CPU cores), and for CIFAR fast
+                   and half: a schedule of our own at full width and at width 0.5
 jobs=1             runs at the same time, each in a process of its own; with more than one, threads=1 unless given
 run=false          run nothing, build from the runs that are there
 out=FOLDER         of tables, figures and report.html; default outputs/reproduction
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 PASSED_ON = ("out_dir", "data_dir", "device", "threads", "precision", "checkpoint_every", "checkpoint_minutes")
 DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "out": "outputs/reproduction"}
-CHOICES = {"scale": ("full", "small"), "run": ("true", "false")}
+CHOICES = {"scale": ("full", "fast", "half", "small"), "run": ("true", "false")}
 ALIASES = {"toy": "fig1"}
 
 
@@ -123,7 +124,7 @@ def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) 
     from varnet.base.device import tune_cpu
     from varnet.launch.queue import run_queue
     from varnet.paper.library import Library
-    from varnet.paper.reproduction import jobs_of
+    from varnet.paper.reproduction import TARGETS, jobs_of
     from varnet.runs import schema
 
     out, at_once = Path(options["out"]), int(options["jobs"])
@@ -131,6 +132,8 @@ def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) 
         int(options["seeds"]), options["scale"], overrides, options["run"] == "true", out / "runs", at_once
     )
     wanted = jobs_of(names, library)
+    if not wanted and all(TARGETS[name].experiments for name in names):
+        raise ConfigError(f"has no experiment for {', '.join(names)}: use scale=full", "scale", options["scale"])
     for job in wanted:
         schema.check(job.config())
     failed = run_queue(wanted, at_once) if library.may_run else []

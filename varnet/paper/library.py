@@ -10,7 +10,13 @@ from varnet.paper.targets import Target
 from varnet.report.tables import SCALES, name_at
 from varnet.runs import folder as run
 from varnet.runs import records
+from varnet.runs.composing import CONFIGS
 from varnet.runs.opening import Finished, open_finished
+
+
+def described(name: str) -> bool:
+    """Whether there is an experiment of that name; not every one has each scale."""
+    return (CONFIGS / "experiment" / f"{name}.yaml").is_file()
 
 
 class Library:
@@ -41,7 +47,7 @@ class Library:
     def jobs(self, experiment: str, scale: str | None = None, seeds: int | None = None) -> list[Job]:
         """The runs of an experiment, seeds 0, 1, ..."""
         name = name_at(experiment, scale or self.scale)
-        return [Job(name, seed, self.overrides) for seed in range(seeds or self.seeds)]
+        return [Job(name, seed, self.overrides) for seed in range(seeds or self.seeds) if described(name)]
 
     def seeds_for(self, target: Target) -> int:
         return target.seeds(self.seeds, self.scale)
@@ -55,6 +61,8 @@ class Library:
 
     def all_finished(self, name: str) -> list[Path]:
         """Every finished run of an experiment, named with its scale, whatever number of seeds was asked for."""
+        if not described(name):
+            return []
         beside = Job(name, 0, self.overrides).folder().parent.glob("seed*")
         seeds = {metrics["seed"] for metrics in map(run.finished, beside) if metrics}
         own = (Job(name, seed, self.overrides).folder() for seed in sorted(seeds))
@@ -62,6 +70,8 @@ class Library:
 
     def runs(self, name: str) -> list[dict]:
         """Every run of an experiment, named with its scale: in its folder, else as recorded."""
+        if not described(name):
+            return []
         config = Job(name, 0, self.overrides).config()
         found = {
             (config.precision, metrics["seed"]): {"metrics": metrics, "folder": folder}

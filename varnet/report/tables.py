@@ -7,7 +7,9 @@ from typing import NamedTuple
 from varnet.base.invocation import command
 from varnet.report.row import Row
 
-SCALES = ("full", "small")
+SCALES = {  # name -> what a table calls it; full: as published
+    "full": "full", "fast": "full width, our schedule", "half": "width 0.5, our schedule", "small": "small",
+}  # fmt: skip
 PRECISIONS = ("fp32", "bf16", "fp16")
 HEADINGS = ["row", "metric", "published", "ours", "n", "difference", "scale"]
 LABELS = {  # metric -> what a table calls it
@@ -23,7 +25,7 @@ class Published(NamedTuple):
     """A number in print, and the experiment that gives ours."""
 
     row: str  # as in the paper
-    experiment: str  # configs/experiment/NAME.yaml; at the small scale small/NAME
+    experiment: str  # configs/experiment/NAME.yaml; at another scale SCALE/NAME
     metric: str  # key of a run's metrics.json
     value: float | None
     poster: float | None = None  # the paper's poster prints an earlier run of Table 1
@@ -31,7 +33,7 @@ class Published(NamedTuple):
 
 def name_at(experiment: str, scale: str) -> str:
     """The experiment of that scale."""
-    return experiment if scale == "full" else f"small/{experiment}"
+    return experiment if scale == "full" else f"{scale}/{experiment}"
 
 
 def precision_option(precision: str) -> str:
@@ -101,7 +103,7 @@ def cells(row: Row) -> list[str]:
     """One line of a table, under HEADINGS."""
     poster = "" if row.poster is None else f" (poster {number(row.poster, row.metric)})"
     spread = "" if row.std is None else f" ± {number(row.std, row.metric)}"
-    scale = row.scale + ("" if row.epochs is None else f", {row.epochs} epochs")
+    scale = SCALES.get(row.scale, row.scale) + ("" if row.epochs is None else f", {row.epochs} epochs")
     scale += "" if row.precision in (None, "fp32") else f", {row.precision}"
     return [
         row.row, label(row.metric), number(row.published, row.metric) + poster, number(row.mean, row.metric) + spread,

@@ -53,7 +53,7 @@ CHECKS = {
     "seed": SEED,
     "name": FOLDER_INSIDE,
     "out_dir": FOLDER,
-    "scale": or_null(one_of("small")),
+    "scale": or_null(one_of("small", "half", "fast")),
     "threads": THREADS,
     "precision": one_of("fp32", "bf16", "fp16"),
     "channels_last": one_of("auto", True, False),
