@@ -6,9 +6,10 @@ from scipy.stats import binomtest
 from torch import nn
 
 from varnet.attack import gradient as attacks
-from varnet.attack import robustness
+from varnet.attack import memory, robustness
 from varnet.attack.gradient import Attack
-from varnet.attack.robustness import WHITE_BOX, experiment, right_before, wilson
+from varnet.attack.rates import WHITE_BOX, wilson
+from varnet.attack.robustness import experiment, right_before
 from varnet.evaluation.ensemble import Ensemble
 
 
@@ -50,7 +51,7 @@ def test_images_are_attacked_in_parts(monkeypatch):
     whole = robustness.white_box(bright_or_dark(), X, aim, attack)
     moved = robustness.transfer(bright_or_dark(), {"v": bright_or_dark(129.25)}, X, aim, attack)["v"]
     monkeypatch.setattr(robustness._parts, "__defaults__", (4,))
-    monkeypatch.setattr(robustness, "ROWS", 4)
+    monkeypatch.setattr(memory, "ROWS", 4)
     assert whole.shape == (13, 6) and torch.equal(robustness.white_box(bright_or_dark(), X, aim, attack), whole)
     again = robustness.transfer(bright_or_dark(), {"v": bright_or_dark(129.25)}, X, aim, attack)["v"]
     assert torch.equal(again, moved) and not torch.equal(moved, whole)
@@ -67,8 +68,8 @@ def test_parts_are_as_large_as_the_memory_allows(monkeypatch):
             return self.model(x)
 
     attack, aim = Attack(iterations=2), 1 - Y
-    for memory, rows in ((1, 1), (13, 3), (2**30, 6)):  # the pixel is kept, for the gradient of the weights: 4 bytes
-        monkeypatch.setattr(robustness, "MEMORY", memory)
+    for size, rows in ((1, 1), (13, 3), (2**30, 6)):  # the pixel is kept, for the gradient of the weights: 4 bytes
+        monkeypatch.setattr(memory, "MEMORY", size)
         model = Counting()
         robustness.white_box(model, X, aim, attack)
         assert max(model.rows[3:]) == rows
@@ -77,11 +78,11 @@ def test_parts_are_as_large_as_the_memory_allows(monkeypatch):
 def test_memory_that_one_more_image_takes():
     image = torch.full((1, 1, 2, 2), 3.0)
     shared = [nn.Flatten(), nn.Linear(4, 3), nn.Tanh()]
-    assert robustness.bytes_of_graph(nn.Sequential(*shared), image, 1) == 16 + 12  # input; output of tanh
+    assert memory.bytes_of_graph(nn.Sequential(*shared), image, 1) == 16 + 12  # input; output of tanh
     noisy = nn.Sequential(*shared, nn.Dropout(0.5), nn.Linear(3, 2))
     torch.manual_seed(0)
     before = torch.get_rng_state()
-    one, two, three = (robustness.bytes_of_graph(noisy, image, samples) for samples in (1, 2, 3))
+    one, two, three = (memory.bytes_of_graph(noisy, image, samples) for samples in (1, 2, 3))
     assert one > 28 and three - two == two - one == one - 28  # what comes before the noise is kept once
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -144,7 +145,7 @@ def test_noise_of_the_callers_own_is_averaged():
 
 def test_images_for_others_are_made_within_the_memory(monkeypatch):
     source = bright_or_dark()
-    monkeypatch.setattr(robustness, "MEMORY", 3 * robustness.bytes_of_graph(source, X, 1))
+    monkeypatch.setattr(memory, "MEMORY", 3 * memory.bytes_of_graph(source, X, 1))
     sizes = []
     monkeypatch.setattr(
         robustness.attacks,

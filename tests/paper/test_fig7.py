@@ -9,7 +9,7 @@ import torch
 from tests.composing import TINY, tiny
 from varnet.attack import robustness
 from varnet.attack.gradient import Attack, Pixels
-from varnet.attack.robustness import WHITE_BOX, line
+from varnet.attack.rates import WHITE_BOX, line
 from varnet.cli import reproduce
 from varnet.cli.train import run
 from varnet.evaluation.ensemble import Ensemble

@@ -6,30 +6,22 @@ robustness: noise may only hide the gradient. So two more curves go with it: the
 (expectation over noise, EOT), and images made on another network (transfer), which need no gradient of this one.
 """
 
-import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from varnet.attack import gradient as attacks
 from varnet.attack.gradient import Attack, is_random, random_targets, succeeded
+from varnet.attack.memory import ROWS, rows_at_once
+from varnet.attack.rates import WHITE_BOX, line
 from varnet.base.checks import whole
 from varnet.errors import ConfigError
 from varnet.evaluation.metrics import check_numbers
-from varnet.evaluation.predictions import isolated, predict
-from varnet.evaluation.prefix import Sampler
-from varnet.nn.modes import predicting
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from varnet.evaluation.predictions import predict
 
 Networks = dict[str, nn.Module | list[nn.Module]]  # several of a name: seeds, whose rates are averaged
-WHITE_BOX = "white box"
-ROWS = 100  # images at once
-MEMORY = 2**30  # bytes that the graph of a step may take
 
 
 def experiment(
@@ -45,7 +37,7 @@ def experiment(
     seeds: dict[str, list[int]] | None = None,
     known: Iterable[dict] = (),
 ) -> list[dict]:
-    """A line (`line`) for each network: the rate of success on the first `images` images that all have right.
+    """A line (varnet.attack.rates) for each network: success on the first `images` images that all have right.
 
     networks   take pixels of 0..255 (varnet.attack.Pixels)
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
@@ -177,36 +169,9 @@ def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tenso
     """(iterations + 1, N): success of an attack that knows the network."""
     parts = [
         attacks.run(model, *part, attack).success(part[1], attack.targeted)
-        for part in _parts(x, aim, _rows(model, x, attack))
+        for part in _parts(x, aim, rows_at_once(model, x, attack))
     ]
     return torch.cat(parts, 1).cpu()
-
-
-def _rows(model: nn.Module, x: Tensor, attack: Attack) -> int:
-    """Images at once, within the memory for a step."""
-    samples = attack.samples if is_random(model, x) else 1
-    return min(ROWS, max(1, MEMORY // bytes_of_graph(model, x, samples)))
-
-
-def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
-    """What autograd keeps for one more image: that of two images less that of one, which holds the weights as well."""
-
-    def kept(images: Tensor) -> int:
-        storages = {}
-
-        def pack(value: Tensor) -> Tensor:
-            storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
-            return value
-
-        sampler.prepare(images)  # what it tries out is not kept
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
-            _outputs = list(sampler(images.requires_grad_(), samples))  # hold their graphs: no address is used twice
-        return sum(storages.values())
-
-    with isolated(0), predicting(model, "sample"), torch.enable_grad():
-        sampler = Sampler(model)
-        one, two = (kept(x[:1].detach().float().repeat(n, *[1] * (x.dim() - 1))) for n in (1, 2))
-    return max(1, two - one)
 
 
 def transfer(
@@ -216,7 +181,7 @@ def transfer(
     if not victims:
         return {}
     found = {name: [] for name in victims}
-    for part, aims in _parts(x, aim, _rows(source, x, attack)):
+    for part, aims in _parts(x, aim, rows_at_once(source, x, attack)):
         path = attacks.run(source, part, aims, attack, keep=True).images
         for name, victim in victims.items():
             samples = (attack.judged or attack.samples) if is_random(victim, part) else 1
@@ -228,64 +193,3 @@ def transfer(
 
 def _parts(x: Tensor, y: Tensor, rows: int = ROWS) -> list[tuple[Tensor, Tensor]]:
     return [(part.float(), labels) for part, labels in zip(x.split(rows), y.split(rows), strict=True)]
-
-
-def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
-    """Rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the choice of
-    images; `std` is over the models, `each` has the rates of every one."""
-    rates = torch.stack([s.double().mean(1) for s in successes])  # (models, iterations + 1)
-    images = successes[0].shape[1]
-    bands = [wilson(float(rate), images) for rate in rates.mean(0)]
-    return {
-        "network": network, "attack": kind, "samples": attack.samples, "images": images, "n": len(rates),
-        "iteration": list(range(rates.shape[1])), "rate": [100 * r for r in rates.mean(0).tolist()],
-        "low": [100 * low for low, _ in bands], "high": [100 * high for _, high in bands],
-        "std": [100 * s for s in rates.std(0).tolist()] if len(rates) > 1 else None,
-        "each": (100 * rates).tolist() if len(rates) > 1 else None,
-    }  # fmt: skip
-
-
-def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a probability from a rate among n trials (Wilson's): never empty, even at 0 and 1."""
-    z = statistics.NormalDist().inv_cdf((1 + level) / 2)
-    centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def figure(lines: list[dict], title: str) -> "Figure":
-    """Figure 7; beside it, in the same colours, attacks with more samples and from another network, if any."""
-    from matplotlib import colormaps
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-
-    panels = 2 if _more(lines) else 1
-    figure = Figure(figsize=(5.2 * panels, 4.2), dpi=120, layout="constrained")
-    axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
-    left, right = axes[0], axes[-1]
-    colours = {name: colormaps["tab10"](i % 10) for i, name in enumerate(dict.fromkeys(r["network"] for r in lines))}
-    for row in lines:
-        axis = left if row["attack"] == WHITE_BOX else right
-        colour, style = colours[row["network"]], "--" if row["attack"].startswith("transfer") else "-"
-        axis.plot(row["iteration"], row["rate"], label=row["network"], lw=1.6, color=colour, ls=style)
-        axis.fill_between(row["iteration"], row["low"], row["high"], color=colour, alpha=0.12, lw=0)
-    left.set(title=title, ylabel="successful attacks, %", ylim=(-1, 101))
-    for axis in axes:
-        axis.set_xlabel("iteration")
-        axis.grid(alpha=0.25)
-    left.legend(frameon=False, fontsize=8)
-    if panels > 1:
-        right.set(title="is it robust, or is the gradient hidden?")
-        kinds = {row["attack"]: line.get_linestyle() for row, line in zip(_more(lines), right.lines, strict=True)}
-        keys = [Line2D([], [], color="black", ls=style, label=kind) for kind, style in kinds.items()]
-        right.legend(handles=keys, frameon=False, fontsize=8)
-    return figure
-
-
-def _more(lines: list[dict]) -> list[dict]:
-    return [row for row in lines if row["attack"] != WHITE_BOX]
-
-
-def milestones(iterations: int) -> list[int]:
-    """The iterations whose rates go into a table."""
-    return sorted({round(part * iterations) for part in (0.125, 0.25, 0.5, 1.0)})

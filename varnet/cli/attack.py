@@ -182,7 +182,7 @@ def data_of(networks: "Networks") -> "Dataset":
 
 
 def write(results: dict, folder: Path) -> None:
-    from varnet.attack.robustness import figure
+    from varnet.attack.rates import figure
     from varnet.base.files import write_atomically
     from varnet.base.plots import rendered
 
@@ -193,7 +193,7 @@ def write(results: dict, folder: Path) -> None:
 
 
 def show(results: dict, folder: Path) -> None:
-    from varnet.attack.robustness import milestones
+    from varnet.attack.rates import milestones
 
     console = Console(width=None if sys.stdout.isatty() else 130)
     options, lines = results["options"], results["lines"]

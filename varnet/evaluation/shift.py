@@ -1,20 +1,23 @@
 """Inputs that the network was not trained on: turned images, and images of another dataset."""
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from varnet.data import Dataset
 from varnet.evaluation import metrics
 from varnet.evaluation.predictions import Batches, Predictions, predict
+
+if TYPE_CHECKING:
+    from varnet.data import Dataset
 
 
 class Turned:
     """Batches of images turned by an angle in degrees, counter-clockwise; the corners are black."""
 
-    def __init__(self, batches: Batches, angle: float, data: Dataset):
+    def __init__(self, batches: Batches, angle: float, data: "Dataset"):
         self.batches, self.angle = batches, angle
         # Black, as the network sees it.
         pairs = zip(data.mean, data.std, strict=True) if data.mean else [(0.0, 1.0)] * data.in_shape[0]
@@ -35,7 +38,7 @@ def _layout(x: Tensor) -> torch.memory_format:
 
 
 def by_angle(
-    model: nn.Module, batches: Batches, data: Dataset, angles: Iterable[float], samples: int, seed: int = 0
+    model: nn.Module, batches: Batches, data: "Dataset", angles: Iterable[float], samples: int, seed: int = 0
 ) -> list[dict[str, float]]:
     """Accuracy and entropies of K samples on the test images turned by each angle."""
     if len(data.in_shape) != 3:
@@ -60,7 +63,7 @@ def against(inside: Predictions, outside: Predictions) -> dict[str, float]:
     return {f"auroc_{name}": metrics.auroc(score(inside), score(outside)) for name, score in scores.items()}
 
 
-def as_inputs_of(data: Dataset, other: Dataset) -> Tensor:
+def as_inputs_of(data: "Dataset", other: "Dataset") -> Tensor:
     """The test images of another dataset in the shape that a network for `data` takes, uint8.
 
     Resized; colours averaged, or a grey image repeated over the channels.

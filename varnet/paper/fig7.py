@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from varnet.attack import robustness
+from varnet.attack import rates, robustness
 from varnet.attack.gradient import Attack, Pixels
 from varnet.base import device
 from varnet.base.files import write_atomically
@@ -89,20 +89,20 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
     )
     precision = first.cfg.precision
     rows = rows_of(
-        lines, robustness.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
+        lines, rates.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
         precision=precision,
         command=f"{command('reproduce')} {target} scale={library.scale}{precision_option(precision)}",
         commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
-    return Drawn(robustness.figure(lines, title), {"attack": vars(attack), "lines": lines}, rows)
+    return Drawn(rates.figure(lines, title), {"attack": vars(attack), "lines": lines}, rows)
 
 
 def rows_of(lines: list[dict], at: Iterable[int], **about: object) -> list[Row]:
     """Rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
     rows, attacked_by = [], str(commit())[:10]
     for line in lines:
-        kind = "" if line["attack"] == robustness.WHITE_BOX else f" ({line['attack']})"
+        kind = "" if line["attack"] == rates.WHITE_BOX else f" ({line['attack']})"
         for i in sorted({min(i, len(line["rate"]) - 1) for i in at}):
             metric = f"successful attacks after {i} iterations, %"
             numbers = line["rate"][i], line["std"] and line["std"][i], line["n"]
