@@ -10,9 +10,15 @@ seeds=3            runs of each row, seeds 0, 1, 2
 scale=full         as published (the default); of configs/experiment also small (fits two CPU cores), and for CIFAR fast
                    and half: a schedule of our own at full width and at width 0.5
 jobs=1             runs at the same time, each in a process of its own; with more than one, threads=1 unless given
+missing=true       leave out runs of which FOLDER/runs has a record, though their folders are gone
+order=given        as the targets come (the default); cheapest: what took the least time before comes first
 run=false          run nothing, build from the runs that are there
 out=FOLDER         of tables, figures and report.html; default outputs/reproduction
 out_dir, data_dir, device, threads, precision, checkpoint_every, checkpoint_minutes   as for train.py
+
+`status` instead of building lists every row of the targets (of all, if none is named): what is published, how many
+runs there are at each scale, how many are missing of seeds=3 at full scale, and the hours that these take by the times
+of earlier runs. In a checkout it reads the records of docs/results.
 
 A finished run is never run again, an interrupted one goes on from its checkpoint, Figure 7 after the last attack that
 was told: start the same command again.
@@ -33,8 +39,11 @@ if TYPE_CHECKING:
     from varnet.report.row import Row
 
 PASSED_ON = ("out_dir", "data_dir", "device", "threads", "precision", "checkpoint_every", "checkpoint_minutes")
-DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "out": "outputs/reproduction"}
-CHOICES = {"scale": ("full", "fast", "half", "small"), "run": ("true", "false")}
+DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "missing": "false", "order": "given",
+            "out": "outputs/reproduction"}  # fmt: skip
+CHOICES = {"scale": ("full", "fast", "half", "small"), "run": ("true", "false"), "missing": ("true", "false"),
+           "order": ("given", "cheapest")}  # fmt: skip
+RESULTS = "docs/results"  # of a checkout
 ALIASES = {"toy": "fig1"}
 
 
@@ -104,6 +113,8 @@ def rebuild(arguments: list[str]) -> int:
 
     overrides: tuple[str, ...] = ()
     try:
+        if "status" in arguments:
+            return status([a for a in arguments if a != "status"])
         names, options, overrides = parse(arguments, list(TARGETS))
         return made(names, options, overrides)
     except (KeyboardInterrupt, Interrupted):
@@ -119,12 +130,32 @@ def rebuild(arguments: list[str]) -> int:
         return unwritable(error)
 
 
+def status(arguments: list[str]) -> int:
+    """List what there is of every row and what is missing."""
+    from rich.console import Console
+
+    from varnet.paper import status
+    from varnet.paper.library import Library
+    from varnet.paper.reproduction import TARGETS
+
+    given = {"seeds": "3", "out": RESULTS if Path(RESULTS).is_dir() else DEFAULTS["out"]}
+    arguments = [*(f"{key}={value}" for key, value in given.items()), *arguments]
+    named = arguments if any("=" not in a for a in arguments) else [*arguments, "all"]
+    names, options, overrides = parse(named, list(TARGETS))
+    library = Library(int(options["seeds"]), "full", overrides, False, Path(options["out"]) / "runs")
+    found = status.lines([TARGETS[name] for name in names], library, library.seeds)
+    Console().print(status.table(found))
+    print(status.summary(found))
+    return 0
+
+
 def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) -> int:
     """Run what is missing, write what can be made; 1 if that is not all."""
     from varnet.base.device import tune_cpu
     from varnet.launch.queue import run_queue
     from varnet.paper.library import Library
     from varnet.paper.reproduction import TARGETS, jobs_of
+    from varnet.paper.status import by_cost, without_recorded
     from varnet.runs import schema
 
     out, at_once = Path(options["out"]), int(options["jobs"])
@@ -136,6 +167,10 @@ def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) 
         raise ConfigError(f"has no experiment for {', '.join(names)}: use scale=full", "scale", options["scale"])
     for job in wanted:
         schema.check(job.config())
+    if options["missing"] == "true":
+        wanted = without_recorded(wanted, library)
+    if options["order"] == "cheapest":
+        wanted = by_cost(wanted, library)
     failed = run_queue(wanted, at_once) if library.may_run else []
     threads = library.option("threads", "null")
     tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
