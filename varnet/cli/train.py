@@ -49,11 +49,16 @@ def attempt(cfg: DictConfig, folder: Path | None = None) -> dict:
     return metrics
 
 
+def objective(metrics: dict) -> float | None:
+    """What a search maximises: accuracy on the images held out, where there are any (dataset.validation_size)."""
+    return metrics.get("acc_k_val", metrics.get("acc_k"))
+
+
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def main(cfg: DictConfig) -> float:
     if HydraConfig.get().mode == RunMode.MULTIRUN:
-        return jobs.execute(cfg, attempt)["acc_k"]
-    return stopped_in_a_sentence(lambda: attempt(cfg)).get("acc_k")
+        return objective(jobs.execute(cfg, attempt))
+    return objective(stopped_in_a_sentence(lambda: attempt(cfg)))
 
 
 def command_line(arguments: list[str]) -> None:
