@@ -28,7 +28,7 @@ LONGEST = 1e6  # step and bound; far beyond any image, and its square is a float
 
 @dataclass(frozen=True)
 class Attack:
-    """How to attack. The step and the bound are in pixels of 0..255."""
+    """Settings of an attack. The step and the bound are in pixels of 0..255."""
 
     method: str = "fast_sign"  # fast_sign: no bound; pgd_linf, pgd_l2: within epsilon of the image in that norm
     iterations: int = 40
@@ -77,9 +77,9 @@ class Pixels(nn.Module):
         return self.model(normalised(x, self.shift, self.scale, dtype))
 
 
-@fx.wrap  # its checks need the values: as one operation, varnet.sampling can trace the network around it
+@fx.wrap  # its checks need the values: as one operation, torch.fx can trace the network around it
 def normalised(x: Tensor, shift: Tensor, scale: Tensor, dtype: torch.dtype | None) -> Tensor:
-    """(x - shift) / scale for each channel; a network of float64 takes float64."""
+    """Compute (x - shift) / scale for each channel; a network of float64 takes float64."""
     channels = max(len(shift), len(scale))
     if x.dim() < 3:
         raise ValueError(f"images of shape {tuple(x.shape)} have no channels: give N x channels x height x width")
@@ -91,17 +91,18 @@ def normalised(x: Tensor, shift: Tensor, scale: Tensor, dtype: torch.dtype | Non
 
 
 class Path(NamedTuple):
-    """Of N images over `iterations` steps; entry 0 is before the attack."""
+    """Path of N images over `iterations` steps; entry 0 is before the attack."""
 
     images: list[Tensor]  # after each iteration, or only the last ones
     log_probs: Tensor  # (iterations + 1, N, classes): the attacked network's averaged prediction
 
     def success(self, aim: Tensor, targeted: bool = True) -> Tensor:
+        """Tell after each iteration which images fool the network (`succeeded`)."""
         return succeeded(self.log_probs, aim, targeted)
 
 
 def succeeded(log_probs: Tensor, aim: Tensor, targeted: bool = True) -> Tensor:
-    """(iterations + 1, N): whether the target is predicted; untargeted: whether the label is not."""
+    """Tell, (iterations + 1, N), where the target is predicted; untargeted: where the label is not."""
     hit = log_probs.argmax(-1) == aim
     return hit if targeted else ~hit
 
@@ -138,7 +139,8 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
 
 
 def is_random(model: nn.Module, x: Tensor) -> bool:
-    """Whether samples of its predictions for images x differ: also if a module of the caller's own draws the noise."""
+    """Tell whether samples of a network's predictions for images x differ: also by noise that a module of the caller's
+    own draws."""
     if is_stochastic(model):
         return True
     with predicting(model, "sample"):
@@ -164,7 +166,7 @@ def _checked(x: Tensor, aim: Tensor) -> Tensor:
 
 
 def _step(log_probs: Tensor, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
-    """Uphill in the log odds of the target; untargeted, downhill in those of the label.
+    """Step uphill in the log odds of the target; untargeted, downhill in those of the label.
 
     That is the direction of the log probability too, log odds = log p - log(1 - p), which in float32 has no gradient
     left where the network is certain.
@@ -178,7 +180,7 @@ def _step(log_probs: Tensor, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
 
 
 def _projection(x: Tensor, attack: Attack) -> Callable[[Tensor], Tensor]:
-    """To valid pixels within the bound around x. x is valid: clamping after the bound never leaves it."""
+    """Return the projection to valid pixels within the bound around x. x is valid: clamping stays within the bound."""
 
     def within(now: Tensor) -> Tensor:
         if attack.method == "pgd_linf":
@@ -203,19 +205,19 @@ def _start(x: Tensor, attack: Attack) -> Tensor:
 
 
 def _direction(x: Tensor) -> Tensor:
-    """Of length 1 for each image, 0 where x is: squares of small numbers must not vanish."""
+    """Scale each image to length 1, 0 where x is 0. Squares of small numbers must not vanish."""
     largest = x.abs().amax(tuple(range(1, x.dim())), keepdim=True)
     x = torch.where(largest > 0, x / largest, 0.0)
     return x / _norm(x).clamp_min(1.0)
 
 
 def _norm(x: Tensor) -> Tensor:
-    """Of each image, in a shape that broadcasts to the images."""
+    """Length of each image, in a shape that broadcasts to the images."""
     return x.flatten(1).norm(dim=1).view(-1, *[1] * (x.dim() - 1))
 
 
 def random_targets(y: Tensor, classes: int, seed: int = 0) -> Tensor:
-    """A class other than the label, each with the same chance."""
+    """Draw a class other than the label for each image, all with the same chance."""
     if classes < 2:
         raise ConfigError("is invalid: a target needs a second class", "classes", classes)
     steps = torch.randint(1, classes, y.shape, generator=torch.Generator().manual_seed(seed))

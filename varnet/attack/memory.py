@@ -1,4 +1,4 @@
-"""How many images are attacked at once: as many as the graph of one step has room for."""
+"""Images that are attacked at once: as many as the graph of one step has room for."""
 
 import torch
 from torch import Tensor, nn
@@ -13,13 +13,13 @@ MEMORY = 2**30  # bytes that the graph of a step may take
 
 
 def rows_at_once(model: nn.Module, x: Tensor, attack: Attack) -> int:
-    """Images at once, within the memory for a step."""
+    """Count the images that fit into the memory for a step."""
     samples = attack.samples if is_random(model, x) else 1
     return min(ROWS, max(1, MEMORY // bytes_of_graph(model, x, samples)))
 
 
 def bytes_of_graph(model: nn.Module, x: Tensor, samples: int) -> int:
-    """What autograd keeps for one more image: that of two images less that of one, which holds the weights as well."""
+    """Measure what autograd keeps for one more image: that of two less that of one, which holds the weights too."""
 
     def kept(images: Tensor) -> int:
         storages = {}

@@ -15,8 +15,8 @@ WHITE_BOX = "white box"
 
 
 def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
-    """Rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the choice of
-    images; `std` is over the models, `each` has the rates of every one."""
+    """Collect the rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the
+    choice of images; `std` is over the models, `each` has the rates of every one."""
     rates = torch.stack([s.double().mean(1) for s in successes])  # (models, iterations + 1)
     images = successes[0].shape[1]
     bands = [wilson(float(rate), images) for rate in rates.mean(0)]
@@ -30,7 +30,7 @@ def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> di
 
 
 def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a probability from a rate among n trials (Wilson's): never empty, even at 0 and 1."""
+    """Compute Wilson's interval of a probability from a rate among n trials: never empty, even at 0 and 1."""
     z = statistics.NormalDist().inv_cdf((1 + level) / 2)
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * (rate * (1 - rate) / n + z**2 / (4 * n**2)) ** 0.5
@@ -38,7 +38,7 @@ def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def figure(lines: list[dict], title: str) -> "Figure":
-    """Figure 7; beside it, in the same colours, attacks with more samples and from another network, if any."""
+    """Draw Figure 7; beside it, in the same colours, attacks with more samples and from another network, if any."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -71,5 +71,5 @@ def _more(lines: list[dict]) -> list[dict]:
 
 
 def milestones(iterations: int) -> list[int]:
-    """The iterations whose rates go into a table."""
+    """Choose the iterations whose rates go into a table."""
     return sorted({round(part * iterations) for part in (0.125, 0.25, 0.5, 1.0)})

@@ -1,9 +1,9 @@
-"""How many attacks succeed, by iteration, for several networks side by side (section 6.3, Figure 7).
+"""Attacks on several networks side by side: how many succeed, by iteration (section 6.3, Figure 7).
 
 Only images that every network has right before the attack count, and all get the same targets. A verdict has noise of
-its own, so that an untargeted rate need not be 0 before the first step. A low rate alone is no
-robustness: noise may only hide the gradient. So two more curves go with it: the gradient averaged over more samples
-(expectation over noise, EOT), and images made on another network (transfer), which need no gradient of this one.
+its own, so that an untargeted rate need not be 0 before the first step. A low rate alone is no robustness: noise may
+only hide the gradient. So two more curves go with it: the gradient averaged over more samples (expectation over noise,
+EOT), and images made on another network (transfer), which need no gradient of this one.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +37,8 @@ def experiment(
     seeds: dict[str, list[int]] | None = None,
     known: Iterable[dict] = (),
 ) -> list[dict]:
-    """A line (varnet.attack.rates) for each network: success on the first `images` images that all have right.
+    """Attack every network; a line (varnet.attack.rates) for each tells the success on the first `images` images that
+    all have right.
 
     networks   take pixels of 0..255 (varnet.attack.Pixels)
     eot        attack the stochastic ones again with steps from this many samples; verdicts as before
@@ -89,7 +90,7 @@ def _transferred(name: str, source: str, several: dict[str, list[nn.Module]]) ->
 def _pairs(
     networks: Networks, source: str, seeds: dict[str, list[int]]
 ) -> list[tuple[nn.Module, dict[str, nn.Module]]]:
-    """Each network of the source and, by name, who is shown its images."""
+    """Pair each network of the source with those, by name, that are shown its images."""
 
     def with_seeds(name: str) -> list[tuple[int | None, nn.Module]]:
         models = networks[name]
@@ -156,7 +157,7 @@ def _right_in_all(several: dict[str, list[nn.Module]], x: Tensor, y: Tensor, att
 
 
 def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int, seed: int = 0) -> Tensor:
-    """(N,): which images every model has right."""
+    """Tell, (N,), which images every model has right."""
     right = torch.ones(len(y), dtype=torch.bool)
     for model in models:
         found = predict(model, _parts(x, y), "sample", samples if is_random(model, x) else 1, seed=seed)
@@ -166,7 +167,7 @@ def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int
 
 
 def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
-    """(iterations + 1, N): success of an attack that knows the network."""
+    """Attack a network with its own gradient and tell, (iterations + 1, N), where that succeeds."""
     parts = [
         attacks.run(model, *part, attack).success(part[1], attack.targeted)
         for part in _parts(x, aim, rows_at_once(model, x, attack))
@@ -177,7 +178,7 @@ def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tenso
 def transfer(
     source: nn.Module, victims: dict[str, nn.Module], x: Tensor, aim: Tensor, attack: Attack
 ) -> dict[str, Tensor]:
-    """Success on the victims, by name, of images that were made on the source."""
+    """Make images on the source and tell for each victim, by name, where they succeed, (iterations + 1, N)."""
     if not victims:
         return {}
     found = {name: [] for name in victims}

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from varnet.evaluation.probing import RunWhole
 from varnet.evaluation.untouched import Generators, holding
-from varnet.nn.layers import layers_of
+from varnet.nn.layers import Variational, layers_of
 
 TRIALS = 2  # samples, between which held weights are drawn anew
 Draw = Callable[[], Tensor]  # a sample of the output
@@ -31,7 +31,7 @@ def check_agreement(prefix: nn.Module, suffix: nn.Module | None, model: nn.Modul
 
 
 def _trials(sampler: Callable[[], Draw], model: nn.Module, x: Tensor) -> list[Tensor]:
-    """Samples that begin with the same noise whenever this is called."""
+    """Draw samples that begin with the same noise whenever this is called."""
     generators = Generators(x)
     with holding(model):
         draw, found = sampler(), []
@@ -43,12 +43,12 @@ def _trials(sampler: Callable[[], Draw], model: nn.Module, x: Tensor) -> list[Te
     return found
 
 
-def _held_layers(model: nn.Module) -> Iterator:
+def _held_layers(model: nn.Module) -> Iterator[Variational]:
     return (layer for layer in layers_of(model).values() if layer.state.sampling == "weights")
 
 
 def _gradient(outs: list[Tensor], x: Tensor) -> Tensor:
-    """Of a sum of all outputs with unequal weights."""
+    """Gradient at x of a sum of all outputs with unequal weights."""
     parts = [_weighted(out) for out in outs if out.requires_grad]
     found = torch.autograd.grad(sum(parts), x, allow_unused=True)[0] if parts else None
     return torch.zeros_like(x) if found is None else found

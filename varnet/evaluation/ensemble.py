@@ -13,7 +13,7 @@ from varnet.evaluation.metrics import average_probs
 
 
 class Ensemble(nn.Module):
-    """Members take the same inputs and know the same classes."""
+    """Network that averages its members, which take the same inputs and know the same classes."""
 
     def __init__(self, members: Iterable[nn.Module]):
         super().__init__()

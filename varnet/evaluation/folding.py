@@ -1,8 +1,10 @@
-"""Whether several samples may be put into one batch: every row has noise of its own and knows nothing of the others.
+"""Folding: several samples in one batch, where every row has noise of its own and knows nothing of the others.
 
 Neither can be read off a graph, so both are tried out: on batches of two and of three rows, and with rows that are
 stained.
 """
+
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -18,7 +20,7 @@ class Unfoldable(Exception):
 
 
 def batched(module: fx.GraphModule, prefix: nn.Module, suffix: nn.Module, x: Tensor) -> tuple[bool, ...]:
-    """Which of the values that the prefix hands over have one row for each object of a batch; the others have none.
+    """Tell which of the values that the prefix hands over have a row for each object of a batch; the others have none.
 
     x: a batch of any size; its first rows are used, again and again if they are too few
     """
@@ -36,7 +38,7 @@ def batched(module: fx.GraphModule, prefix: nn.Module, suffix: nn.Module, x: Ten
 
 
 def _check_noise(two: Probe, three: Probe) -> None:
-    """Layers and dropout draw their noise for each value on its own: it only has to have the rows of the batch."""
+    """Refuse noise that rows share. Layers and dropout draw it value by value: it needs only the rows of the batch."""
     for node, module in three.random.items():
         known = samples_locally(module) or isinstance(module, nn.modules.dropout._DropoutNd)
         if not known or not _grows(two.shapes.get(node), three.shapes[node]):
@@ -44,7 +46,7 @@ def _check_noise(two: Probe, three: Probe) -> None:
 
 
 def _grows(two: torch.Size | None, three: torch.Size | None) -> bool:
-    """Whether the first dimension is the number of rows, and no other is."""
+    """Tell whether the first dimension is the number of rows, and no other is."""
     return bool(two and three) and (two[0], three[0]) == SIZES and two[1:] == three[1:]
 
 
@@ -59,8 +61,8 @@ def _is_batched(two: object, three: object) -> bool:
     raise Unfoldable("a value that the samples share depends on the number of rows, and is no batch of numbers")
 
 
-def _check_rows(suffix: nn.Module, values: tuple, chosen: tuple[bool, ...]) -> None:
-    """What is in one row, however large or NaN, must not be seen in another."""
+def _check_rows(suffix: nn.Module, values: tuple[Any, ...], chosen: tuple[bool, ...]) -> None:
+    """Refuse rows that know of each other: what is in one, however large or NaN, must not be seen in another."""
     if not any(chosen):
         raise Unfoldable("the samples share nothing that has the rows of the batch")
     generators = Generators(values[chosen.index(True)])
@@ -77,7 +79,7 @@ def _check_rows(suffix: nn.Module, values: tuple, chosen: tuple[bool, ...]) -> N
 
 
 def _stained(value: Tensor, row: int, stain: float) -> Tensor:
-    """A batch with one row far outside of what it has."""
+    """Copy a batch with one row far outside of what it has."""
     value = value.clone()
     value[row] = stain * (1 + value.nan_to_num(0, 0, 0).abs().max())
     return value

@@ -15,7 +15,7 @@ from varnet.nn.layers import Variational
 
 
 def halves(module: fx.GraphModule, probe: Probe) -> tuple[nn.Module, nn.Module | None]:
-    """(x -> values, values -> output); None if nothing is random, and the one value is the output."""
+    """Cut into (x -> values, values -> output); None if nothing is random, and the one value is the output."""
     making = _Halves(module, probe.late)
     for node in module.graph.nodes:
         making.add(node)
@@ -28,7 +28,8 @@ class _Halves:
     def __init__(self, module: fx.GraphModule, late: set[fx.Node]):
         self.module, self.late = module, late
         self.first, self.second = fx.Graph(), fx.Graph()
-        self.early_copy, self.late_copy = {}, {}  # node of the model -> node of the half
+        self.early_copy: dict[fx.Node, fx.Node] = {}  # node of the model -> node of the half
+        self.late_copy: dict[fx.Node, fx.Node] = {}
         self.handed: list[fx.Node] = []  # outputs of the first half
         self.parts: dict[str, object] = {}  # modules and tensors by name
 
@@ -46,7 +47,7 @@ class _Halves:
             self.late_copy[node] = self.second.node_copy(node, self._in_second)
 
     def _add_drawn(self, node: fx.Node) -> None:
-        """A layer before which there is no noise: its moments come first, the draw later."""
+        """Cut a layer before which there is no noise: its moments come first, the draw later."""
         moments, draw = self._free_name("moments"), self._free_name("draw")
         self.parts[moments], self.parts[draw] = _Moments(module_of(self.module, node)), _Draw()
         inputs = tuple(self.early_copy[parent] for parent in node.all_input_nodes)
@@ -55,7 +56,7 @@ class _Halves:
         self.late_copy[node] = self.second.call_module(draw, tuple(pair))
 
     def _free_name(self, kind: str) -> str:
-        """A name that no module of the model has."""
+        """Find a name that no module of the model has."""
         name = f"{kind}{len(self.parts)}"
         while hasattr(self.module, name) or name in self.parts:
             name += "_"

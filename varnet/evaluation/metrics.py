@@ -19,7 +19,7 @@ BINS = 15  # of the calibration error, as usual
 
 
 def average_probs(log_probs: list[Tensor]) -> Tensor:
-    """log of the mean of the predicted probabilities. Eq. (2)"""
+    """Average predicted probabilities, given and returned as logs. Eq. (2)"""
     return torch.logsumexp(torch.stack(log_probs), 0) - math.log(len(log_probs))
 
 
@@ -35,7 +35,7 @@ def log_likelihood(log_probs: Tensor, y: Tensor) -> Tensor:
 
 
 def hits(log_probs: Tensor, y: Tensor) -> Tensor:
-    """1 where the label is the most probable class, 0 elsewhere, NaN where the prediction is NaN."""
+    """Mark objects with 1 where the label is the most probable class, 0 elsewhere, NaN where the prediction is NaN."""
     right = (log_probs.argmax(1) == y).float()
     return right.masked_fill(log_probs.isnan().any(1), math.nan)
 

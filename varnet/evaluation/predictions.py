@@ -26,7 +26,7 @@ CPU_ROWS = 200  # images at once on a CPU: what its caches hold is faster than m
 
 
 class Predictions(NamedTuple):
-    """Of N objects and C classes."""
+    """Predictions for N objects and C classes."""
 
     y: Tensor  # (N,)
     log_probs: Tensor  # (N, C): log of the probabilities averaged over the samples
@@ -36,6 +36,8 @@ class Predictions(NamedTuple):
 
 
 class WeightSamples(NamedTuple):
+    """Predictions by single draws of the weights."""
+
     accuracy: Tensor  # (draws,) in %: of each draw of the weights on the whole set (Figure 4)
     average: Predictions  # over all draws
 
@@ -49,7 +51,7 @@ def predict(
     seed: int = 0,
     fold: int | None = None,
 ) -> Predictions:
-    """`samples` predictions for each object in a mode of varnet.nn.modes, averaged. Eq. (2)
+    """Average `samples` predictions for each object in a mode of varnet.nn.modes. Eq. (2)
 
     layers   which layers are zero_mean, permuted, deterministic; the others sample
     fold     put several samples into one batch of at most this many rows; None: one after the other
@@ -63,14 +65,14 @@ def predict(
 
 
 def members_of(model: nn.Module) -> list[nn.Module]:
-    """The networks of an ensemble, whose disagreement is uncertainty too; else the model itself."""
+    """List the networks of an ensemble, whose disagreement is uncertainty too; else the model itself."""
     return list(model.members) if isinstance(model, Ensemble) else [model]
 
 
 def weight_samples(
     model: nn.Module, batches: Batches, draws: int, seed: int = 0, mode: str = "sample"
 ) -> WeightSamples:
-    """One draw of the weights for the whole set, `draws` times.
+    """Predict the whole set with one draw of the weights, `draws` times.
 
     A draw is made again for every batch, from its own seed: what comes before the first random layer is then computed
     once, and no more than a batch is in memory.
@@ -97,7 +99,7 @@ def _log_probs(out: Tensor) -> Tensor:
 
 
 def _summary(y: Tensor, members: list[list[Tensor]]) -> Predictions:
-    """From log probabilities of each member's samples."""
+    """Summarize log probabilities of each member's samples."""
     every, first = [log for samples in members for log in samples], [samples[0] for samples in members]
     entropy = torch.stack([metrics.entropy(log) for log in every])  # of the first member's samples, the second's, ...
     first_entropy = entropy[:: len(members[0])].mean(0)
@@ -113,7 +115,7 @@ def _joined(parts: list[Predictions]) -> Predictions:
 def evaluate(
     model: nn.Module, batches: Batches, samples: int, seed: int, fold: int | None = None
 ) -> dict[str, float | None]:
-    """Test accuracy in % and negative log-likelihood per object of every mode; None where a mode has no meaning."""
+    """Measure accuracy in % and negative log-likelihood per object in every mode; None where a mode has no meaning."""
     found = layers_of(model).values()
     det = predict(model, batches, "deterministic", seed=seed)
     sampled = predict(model, batches, "sample", samples, seed=seed, fold=fold) if is_stochastic(model) else det
@@ -131,9 +133,9 @@ def evaluate(
 
 
 def data_term(model: nn.Module, batches: Batches, samples: int, seed: int) -> tuple[float, float | None]:
-    """E_q log p(T | X, W) of a whole set, averaged over noise samples for each object (Table 1's protocol), and its
-    standard error, None for one sample. The samples of a batch are independent; its objects need not be, as a draw of
-    the weights may be shared."""
+    """Estimate E_q log p(T | X, W) of a whole set, averaged over noise samples for each object (Table 1's protocol),
+    and its standard error, None for one sample. The samples of a batch are independent; its objects need not be, as a
+    draw of the weights may be shared."""
     total, variance = 0.0, 0.0
     with isolated(seed), torch.no_grad(), predicting(model, "sample"):
         sampler = Sampler(model)
@@ -146,7 +148,7 @@ def data_term(model: nn.Module, batches: Batches, samples: int, seed: int) -> tu
 
 
 def elbo(model: nn.Module, batches: Batches, samples: int, seed: int) -> dict[str, float | None]:
-    """The ELBO of a whole set, its terms, and the standard error that the noise samples leave."""
+    """Estimate the ELBO of a whole set, its terms, and the standard error that the noise samples leave."""
     term, error = data_term(model, batches, samples, seed)
     with isolated(seed), torch.no_grad():
         divergence = float(kl(model))
@@ -154,19 +156,19 @@ def elbo(model: nn.Module, batches: Batches, samples: int, seed: int) -> dict[st
 
 
 def is_stochastic(module: nn.Module) -> bool:
-    """Whether two calls may differ: a variational layer that is not a point estimate, or dropout."""
+    """Tell whether two calls may differ: by a variational layer that is not a point estimate, or by dropout."""
     return any((isinstance(m, Variational) and not m.param.deterministic) or drops(m) for m in module.modules())
 
 
 def batch_size(device: torch.device, max_batch: int) -> tuple[int, int | None]:
-    """(images at once, rows that samples may be folded into) within the memory limit `eval.max_batch`."""
+    """Choose (images at once, rows that samples may be folded into) within the memory limit `eval.max_batch`."""
     return (min(max_batch, CPU_ROWS), None) if device.type == "cpu" else (max_batch, max_batch)
 
 
 @contextlib.contextmanager
 def batch_statistics(model: nn.Module) -> Iterator[None]:
-    """Batch norm by the statistics of each test batch, as in a model left in training mode: what a prediction of one
-    image cannot have. For comparison; nothing is updated."""
+    """Norm by the statistics of each test batch, as in a model left in training mode: what a prediction of one image
+    cannot have. For comparison; nothing is updated."""
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     kept = [(norm.running_mean, norm.running_var) for norm in norms]
     for norm in norms:
@@ -180,7 +182,7 @@ def batch_statistics(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def isolated(seed: int) -> Iterator[None]:
-    """Random numbers of their own inside; those outside go on as if nothing had been drawn."""
+    """Seed the random numbers inside; those outside go on as if nothing had been drawn."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
     mps = torch.mps.get_rng_state() if device.has_mps() else None  # fork_rng does not know of it, manual_seed does
     with torch.random.fork_rng(devices):

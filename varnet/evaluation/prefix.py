@@ -9,7 +9,7 @@ so. Noise that a model draws from a generator of its own, or outside torch, is n
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ ROWS = 2  # on which a cut is found and checked
 
 
 class Cut(NamedTuple):
-    """A model in two parts."""
+    """Model in two parts."""
 
     prefix: nn.Module  # x -> values
     suffix: nn.Module | None  # values -> output; None if nothing is random, and the value is the output
@@ -33,8 +33,8 @@ class Cut(NamedTuple):
 
 
 class Sampler:
-    """Draws outputs of a model that stays in one state. Bit for bit what calls of the model one after the other give,
-    unless `fold` puts several samples into one batch: the same in distribution, fewer calls.
+    """Source of outputs of a model that stays in one state. They are bit for bit those of calls of the model one after
+    the other, unless `fold` puts several samples into one batch: the same in distribution, fewer calls.
 
     cut   the model in two parts; None before the first batch, and if the model is run whole
     why   a sentence if it is run whole
@@ -49,7 +49,7 @@ class Sampler:
         self._known: dict[bool, tuple[Cut | None, str | None]] = {}  # with gradients, and without
 
     def __call__(self, x: Tensor, samples: int) -> Iterator[Tensor]:
-        """`samples` outputs of the model for the batch x."""
+        """Draw `samples` outputs of the model for the batch x."""
         self.prepare(x)
         if self.cut is None:
             return (self.model(x) for _ in range(samples))
@@ -64,10 +64,10 @@ class Sampler:
 
     @property
     def stochastic(self) -> bool:
-        """Whether samples differ; known after the first batch."""
+        """Tell whether samples differ, as is known after the first batch."""
         return self.cut is None or self.cut.suffix is not None
 
-    def _from_prefix(self, cut: Cut, values: tuple, samples: int, rows: int) -> Iterator[Tensor]:
+    def _from_prefix(self, cut: Cut, values: tuple[Any, ...], samples: int, rows: int) -> Iterator[Tensor]:
         if cut.suffix is None:
             yield from [values[0]] * samples
             return
@@ -80,13 +80,13 @@ class Sampler:
                 yield from cut.suffix(*_repeated(values, cut.batched, n)).unflatten(0, (n, rows))
 
 
-def _repeated(values: tuple, chosen: tuple[bool, ...], times: int) -> list:
+def _repeated(values: tuple[Any, ...], chosen: tuple[bool, ...], times: int) -> list[Any]:
     pairs = zip(values, chosen, strict=True)
     return [value.repeat(times, *[1] * (value.dim() - 1)) if one else value for value, one in pairs]
 
 
 def cut(model: nn.Module, x: Tensor, fold: int | None = None) -> tuple[Cut | None, str | None]:
-    """A model in two parts; or None, and why it has to be run whole. The model and the generators stay as they are."""
+    """Cut a model in two; or return None, and why it has to be run whole. Model and generators stay as they are."""
     gradients = torch.is_grad_enabled()
     # In inference mode tensors do not count their changes, and leaving it turns gradients on.
     with torch.inference_mode(False), torch.set_grad_enabled(gradients):

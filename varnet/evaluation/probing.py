@@ -1,9 +1,10 @@
-"""What of a model is random, found by running its graph: the operations that move a random generator.
+"""Search for what is random in a model, by running its graph: the operations that move a random generator.
 
 A graph that would not do what the model does is refused here, with the reason: `RunWhole`.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
@@ -15,11 +16,11 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 
 
 class RunWhole(Exception):
-    """A model has to be run whole for every sample; the message says why."""
+    """Refusal: a model has to be run whole for every sample; the message says why."""
 
 
 def traced(model: nn.Module, x: Tensor) -> fx.GraphModule:
-    """The model as a graph from one input to one output."""
+    """Trace a model into a graph from one input to one output."""
     _refuse_hooks(model)
     generators = Generators(x)
     try:
@@ -37,7 +38,7 @@ def traced(model: nn.Module, x: Tensor) -> fx.GraphModule:
 
 
 def _refuse_hooks(model: nn.Module) -> None:
-    """Hooks on what is traced or replaced would not be called, the others less often."""
+    """Refuse hooks: on what is traced or replaced they would not be called, on the rest less often."""
     if any(getattr(nn.modules.module, f"_global{kind}", None) for kind in HOOKS):
         raise RunWhole("there are hooks on all modules")
     for name, module in model.named_modules():
@@ -46,28 +47,28 @@ def _refuse_hooks(model: nn.Module) -> None:
 
 
 class _Tracer(fx.Tracer):
-    """Keeps variational layers whole, and refuses what a graph has no words for."""
+    """Tracer that keeps variational layers whole, and refuses what a graph has no words for."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.gradients = torch.is_grad_enabled()
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
         return isinstance(module, Variational) or super().is_leaf_module(module, name)
 
-    def create_node(self, *args, **kwargs) -> fx.Node:
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         if self.gradients and not torch.is_grad_enabled():  # as inside of a Function's forward
             raise RunWhole("a part of it has no gradient, or one of its own (no_grad, autograd.Function)")
         return super().create_node(*args, **kwargs)
 
-    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict) -> object:
+    def getattr(self, attr: str, attr_val: object, parameter_proxy_cache: dict[str, fx.Proxy]) -> object:
         if attr == "held_noise":
             raise RunWhole("it reads the weights of a variational layer instead of calling it")
         return super().getattr(attr, attr_val, parameter_proxy_cache)
 
 
 class Probe(fx.Interpreter):
-    """Runs a graph and notes which nodes are random, and which others their noise reaches."""
+    """Run of a graph that notes which nodes are random, and which others their noise reaches."""
 
     def __init__(self, module: fx.GraphModule, x: Tensor):
         super().__init__(module)
@@ -98,24 +99,26 @@ class Probe(fx.Interpreter):
         return out
 
     def _refuse_spoilt(self) -> None:
-        """What every sample reads must stay: no sample may change it, and nothing that comes before all of them."""
+        """Refuse a change of what every sample reads, by a sample or by what comes before all of them."""
         for node, tensor, before in self.read:
             if version(tensor) != before:
                 raise RunWhole(f"a value that all samples share, read by {node.name}, is changed in place")
 
 
 def holds_weights(module: nn.Module | None) -> bool:
-    """Whether a draw of the weights is held in a module: in a variational layer, or in one inside of it."""
+    """Tell whether a draw of the weights is held in a module: a variational layer, or one with such a layer inside."""
     parts = [] if module is None else module.modules()
     layers = [part for part in parts if isinstance(part, Variational)]
     return any(layer.state.sampling == "weights" and not layer.param.deterministic for layer in layers)
 
 
 def samples_locally(module: object) -> bool:
+    """Tell whether a module is a variational layer that draws its output from its moments."""
     return isinstance(module, Variational) and module.samples_locally
 
 
 def module_of(module: fx.GraphModule, node: fx.Node) -> nn.Module | None:
+    """Find the module that a node calls; None for another operation."""
     return module.get_submodule(node.target) if node.op == "call_module" else None
 
 

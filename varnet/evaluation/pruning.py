@@ -1,4 +1,4 @@
-"""Which weights a network can do without: by sigma in a variance layer, by signal-to-noise in any other (Figure 5)."""
+"""Weights that a network can do without: by sigma in a variance layer, by signal-to-noise in any other (Figure 5)."""
 
 import copy
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ CRITERIA = ("sigma", "snr")
 
 
 def prune(model: nn.Module, fraction: float, layers: str | Iterable[str] = "all", by: str | None = None) -> nn.Module:
-    """A copy of the model in which this fraction of each chosen layer's weights is exactly 0, mean and variance.
+    """Copy a model and set this fraction of each chosen layer's weights to exactly 0, mean and variance.
 
     by="sigma" removes the weights of the smallest standard deviation, by="snr" those of the smallest |mean| / standard
     deviation; None: sigma where the means are 0 or alpha is the same for all weights, snr elsewhere.
@@ -43,7 +43,7 @@ def _erase_smallest(name: str, layer: Variational, fraction: float, by: str | No
 
 
 def importance(layer: Variational, by: str | None = None, name: str = "the layer") -> Tensor:
-    """Of each weight: its standard deviation, or its signal-to-noise ratio."""
+    """Importance of each weight: its variance, or the square of its signal-to-noise ratio."""
     posterior = layer.posterior()
     shared = layer.param.zero_mean or posterior.log_alpha.numel() == 1
     if layer.param.deterministic:
@@ -65,7 +65,7 @@ def pruning_curve(
     by: str | None = None,
     seed: int = 0,
 ) -> list[dict[str, float]]:
-    """Accuracy of K samples and of mean propagation against the fraction that is removed."""
+    """Measure the accuracy of K samples and of mean propagation against the fraction that is removed."""
     rows = []
     for fraction in fractions:
         pruned = prune(model, fraction, layers, by)

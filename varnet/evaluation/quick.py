@@ -10,18 +10,19 @@ from varnet.nn.layers import Variational
 
 
 def quick(part: object) -> object:
-    """The faster module in place of a module; whatever has none stays as it is."""
+    """Return the faster module in place of a module; whatever has none stays as it is."""
     if samples_locally(part):
         return _Frozen(part)
     return _Pool() if isinstance(part, nn.MaxPool2d) and _is_plain_pool(part) else part
 
 
 class _Frozen(nn.Module):
-    """A layer whose weights do not change between samples: their variances are computed once."""
+    """Layer whose weights do not change between samples: their variances are computed once."""
 
     def __init__(self, layer: Variational):
         super().__init__()
-        self.layer, self.moments = layer, None
+        self.layer = layer
+        self.moments: tuple[Tensor | None, local.WeightVariance] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         if local.low_precision(x) is not None or torch.is_grad_enabled():

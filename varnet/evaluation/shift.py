@@ -40,7 +40,7 @@ def _layout(x: Tensor) -> torch.memory_format:
 def by_angle(
     model: nn.Module, batches: Batches, data: "Dataset", angles: Iterable[float], samples: int, seed: int = 0
 ) -> list[dict[str, float]]:
-    """Accuracy and entropies of K samples on the test images turned by each angle."""
+    """Measure accuracy and entropies of K samples on the test images turned by each angle."""
     if len(data.in_shape) != 3:
         raise ValueError(f"dataset={data.name} holds points, which cannot be turned: use a dataset of images")
     rows = []
@@ -58,13 +58,13 @@ def by_angle(
 
 
 def against(inside: Predictions, outside: Predictions) -> dict[str, float]:
-    """How well uncertainty tells outliers from the data: AUROC by predictive entropy and by mutual information."""
+    """Measure how well uncertainty tells outliers from the data: AUROC by predictive entropy and mutual information."""
     scores = {"entropy": lambda p: metrics.entropy(p.log_probs), "mutual_information": metrics.mutual_information}
     return {f"auroc_{name}": metrics.auroc(score(inside), score(outside)) for name, score in scores.items()}
 
 
 def as_inputs_of(data: "Dataset", other: "Dataset") -> Tensor:
-    """The test images of another dataset in the shape that a network for `data` takes, uint8.
+    """Reshape the test images of another dataset to what a network for `data` takes, uint8.
 
     Resized; colours averaged, or a grey image repeated over the channels.
     """

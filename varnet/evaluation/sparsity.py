@@ -11,7 +11,7 @@ THRESHOLD = 3.0  # as published
 
 
 def kept(layer: Variational, threshold: float | None = None) -> Tensor:
-    """Which weights of a layer are below the threshold: the given one, the layer's own, or the published one."""
+    """Tell which weights of a layer are below the threshold: the given one, the layer's own, or the published one."""
     own = layer.param.threshold if threshold is None else threshold
     with torch.no_grad():
         log_alpha = layer.param.log_alpha_of(layer)
@@ -19,15 +19,16 @@ def kept(layer: Variational, threshold: float | None = None) -> Tensor:
 
 
 def sparsity(model: nn.Module, threshold: float | None = None) -> dict[str, float]:
-    """Percentage of the weights of each variational layer that are removed."""
+    """Measure the percentage of the weights of each variational layer that are removed."""
     return {name: 100 * (1 - float(kept(q, threshold).double().mean())) for name, q in layers_of(model).items()}
 
 
 def compression(model: nn.Module, threshold: float | None = None) -> float:
-    """|W| / |W != 0| over the layers with random weights; biases are not counted. All removed: |W| itself."""
+    """Measure |W| / |W != 0| over the layers with random weights, without their biases. All removed: |W| itself."""
     masks = [kept(layer, threshold) for layer in layers_of(model).values()]
     return sum(m.numel() for m in masks) / max(1, sum(int(m.sum()) for m in masks))
 
 
 def has_threshold(layers: Iterable[Variational]) -> bool:
+    """Tell whether a layer takes weights above a threshold as 0."""
     return any(layer.param.threshold is not None for layer in layers)

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +14,7 @@ OF_TRACING = "_tensor_constant"  # what torch.fx adds to a model for the constan
 
 
 class Generators:
-    """The states of the generators from which a model on the device of x may draw."""
+    """States of the generators from which a model on the device of x may draw."""
 
     def __init__(self, x: Tensor):
         self.kind = x.device.type
@@ -24,16 +25,18 @@ class Generators:
         return states if self.kind == "cpu" else [*states, getattr(torch, self.kind).get_rng_state()]
 
     def moved(self) -> bool:
+        """Tell whether anything was drawn since."""
         return any(not torch.equal(a, b) for a, b in zip(self.states, self._now(), strict=True))
 
     def restore(self) -> None:
+        """Put the generators back."""
         torch.set_rng_state(self.states[0])
         if self.kind != "cpu":
             getattr(torch, self.kind).set_rng_state(self.states[1])
 
 
 class State:
-    """What the modules of a model hold at a moment: attributes, and tensors with their versions."""
+    """Snapshot of what the modules of a model hold: attributes, and tensors with their versions."""
 
     def __init__(self, model: nn.Module):
         self.attributes = [(name, module, dict(vars(module))) for name, module in model.named_modules()]
@@ -44,7 +47,7 @@ class State:
         self.values = [(tensor, version(tensor), tensor.detach().clone()) for tensor in tensors.values()]
 
     def changed(self) -> str | None:
-        """The name of something that is not as it was; None if all is."""
+        """Name something that is not as it was; None if all is."""
         for name, (tensor, before) in self.versions.items():
             if version(tensor) != before:
                 return name.strip(".")
@@ -58,7 +61,7 @@ class State:
         return None
 
     def restore(self) -> None:
-        """All but parameters that were changed in place, of which there is no copy."""
+        """Put back all but parameters that were changed in place, of which there is no copy."""
         for _, module, before in self.attributes:
             vars(module).clear()
             vars(module).update(before)
@@ -73,7 +76,7 @@ class State:
 
 @contextlib.contextmanager
 def untouched(model: nn.Module, x: Tensor) -> Iterator[State]:
-    """Whatever is run inside, the generators and the model end as they were."""
+    """Leave the generators and the model as they were, whatever is run inside."""
     generators, state = Generators(x), State(model)
     try:
         yield state
@@ -84,7 +87,7 @@ def untouched(model: nn.Module, x: Tensor) -> Iterator[State]:
 
 @contextlib.contextmanager
 def holding(model: nn.Module) -> Iterator[None]:
-    """The held draws of the weights are those of before, whatever `resample` did inside."""
+    """Keep the held draws of the weights, whatever `resample` does inside."""
     before = {layer: layer.held_noise for layer in layers_of(model).values()}
     try:
         yield
@@ -94,7 +97,7 @@ def holding(model: nn.Module) -> Iterator[None]:
 
 
 def draws(model: nn.Module, x: Tensor) -> bool:
-    """Whether a call of the model draws random numbers. It leaves generators and model as they were."""
+    """Tell whether a call of the model draws random numbers; generators and model stay as they were."""
     with untouched(model, x), torch.no_grad():
         before = Generators(x)
         model(x)
@@ -102,11 +105,11 @@ def draws(model: nn.Module, x: Tensor) -> bool:
 
 
 def version(tensor: Tensor) -> int:
-    """How often a tensor was changed in place; torch does not count it for tensors of its inference mode."""
+    """Count how often a tensor was changed in place; torch does not for tensors of its inference mode."""
     return 0 if tensor.is_inference() else tensor._version
 
 
-def _same(now: dict, before: dict, key: str) -> bool:
+def _same(now: dict[Any, Any], before: dict[Any, Any], key: object) -> bool:
     if key not in now or key not in before:
         return False
     a, b = now[key], before[key]
@@ -114,7 +117,7 @@ def _same(now: dict, before: dict, key: str) -> bool:
 
 
 def _alike(now: object, before: object) -> bool:
-    """Whether two containers hold the same things in the same order."""
+    """Tell whether two containers hold the same things in the same order."""
     if isinstance(now, dict):
         return list(now) == list(before) and all(_same(now, before, key) for key in before)
     if isinstance(now, set):
