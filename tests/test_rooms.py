@@ -28,7 +28,7 @@ LAZY = {name: f"varnet.{home}" for home, names in varnet.HOMES.items() for name 
 
 
 def room_of(module: str) -> str:
-    return (module.split(".") + ["__init__"])[1]
+    return [*module.split("."), "__init__"][1]
 
 
 def imported(path: Path) -> set[str]:
@@ -48,3 +48,8 @@ def test_imports_go_down(path):
     room = room_of("varnet." + ".".join(path.relative_to(ROOT).with_suffix("").parts))
     up = [m for m in imported(path) if room_of(m) != room and FLOOR[room_of(m)] >= FLOOR[room] and room != "__init__"]
     assert not up, f"{path.relative_to(ROOT)} imports {', '.join(up)}"
+
+
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in ROOT.glob("*/__init__.py")))
+def test_every_room_has_its_tests(room):
+    assert list((Path(__file__).parent / room).glob("test_*.py")), f"tests/{room} has none"

@@ -1,23 +1,20 @@
-"""Ensembles of networks, of run folders and of one run's snapshots."""
+"""Ensembles of run folders and of one run's snapshots."""
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.composing import composed, tiny
+from tests.nn.refused import assert_refused
 from varnet.cli import evaluate
 from varnet.cli.train import run
 from varnet.errors import ConfigError
 from varnet.evaluation import metrics
-from varnet.evaluation import predictions as evaluation
-from varnet.evaluation.ensemble import Ensemble
-from varnet.evaluation.prefix import Sampler, cut
-from varnet.nn import networks as models
-from varnet.nn.layers import layers_of
-from varnet.nn.modes import predicting
+from varnet.evaluation.predictions import predict
 from varnet.runs import members
 from varnet.runs.folder import folder_of
 from varnet.runs.identity import digest, identity
@@ -26,70 +23,6 @@ from varnet.runs.opening import open_finished
 from varnet.runs.resuming import resumed
 from varnet.runs.schema import check
 from varnet.train import checkpoint
-
-
-def member(param: str = "zero_mean", **options) -> torch.nn.Sequential:
-    return models.build("lenet300", (1, 4, 4), 3, param=param, layers=["dense2"], width=0.05, **options)
-
-
-def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    return [(torch.rand(6, 1, 4, 4), torch.randint(3, (6,))) for _ in range(2)]
-
-
-def test_the_output_is_the_log_of_the_averaged_probabilities():
-    members = [member("deterministic") for _ in range(3)]
-    x = torch.rand(6, 1, 4, 4)
-    out = Ensemble(members)(x)
-    torch.testing.assert_close(out.exp(), sum(m(x).softmax(1) for m in members) / 3)
-    torch.testing.assert_close(out.log_softmax(1), out)
-
-
-@pytest.mark.parametrize("options", [{}, {"dropout": True}])
-def test_samples_share_the_prefix_of_every_member(options):
-    model = Ensemble([member(**options), member("layer", **options), member("deterministic")])
-    x = torch.rand(6, 1, 4, 4)
-    with torch.no_grad(), predicting(model, "sample"):
-        found = cut(model, x)
-        assert found is not None and found.suffix is not None
-        torch.manual_seed(3)
-        fast = list(Sampler(model)(x, 3))
-        torch.manual_seed(3)
-        plain = [model(x) for _ in range(3)]
-    assert not torch.equal(plain[0], plain[1])
-    for a, b in zip(fast, plain, strict=True):
-        torch.testing.assert_close(a, b)
-
-
-def test_the_modes_reach_the_members():
-    model = Ensemble([member("layer"), member("layer")]).train()
-    x = torch.rand(6, 1, 4, 4)
-    with torch.no_grad(), predicting(model, "deterministic"):
-        assert {layer.state.sampling for layer in layers_of(model).values()} == {"none"} and len(layers_of(model)) == 2
-        torch.testing.assert_close(model(x), model(x), rtol=0, atol=0)
-    assert model.members[0].training and layers_of(model)["members.1.dense2"].state.sampling == "local"
-
-
-def test_every_metric_of_a_network_is_one_of_an_ensemble():
-    members, data = [member("deterministic"), member("deterministic")], batches()
-    found = evaluation.predict(Ensemble(members), data)
-    alone = [evaluation.predict(m, data).log_probs for m in members]
-    torch.testing.assert_close(found.log_probs, metrics.average_probs(alone))
-    entropies = torch.stack([metrics.entropy(log_probs) for log_probs in alone])
-    torch.testing.assert_close(found.expected_entropy, entropies.mean(0))  # so that members may disagree
-    torch.testing.assert_close(found.first_entropy, entropies.mean(0))
-    assert metrics.summary(found)["mutual_information"] > 1e-4
-    model = Ensemble([member(), member()])
-    numbers = evaluation.evaluate(model, data, samples=3, seed=0)
-    assert all(isinstance(value, float) for value in numbers.values())
-    assert metrics.summary(evaluation.predict(model, data, "sample", 3))["mutual_information"] > 0
-    assert evaluation.weight_samples(model, data, draws=3).accuracy.shape == (3,)
-
-
-def test_an_ensemble_needs_a_member():
-    with pytest.raises(ValueError, match="at least one network"):
-        Ensemble([])
-    with pytest.raises(ConfigError, match="name the folders"):
-        open_ensemble([])
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +45,8 @@ def test_run_folders_are_a_network(runs):
     found = open_ensemble([runs["a"], runs["b"]])
     alone = [open_finished(runs[name]).model for name in "ab"]
     data = found.data.loader("test", 20)
-    members = [evaluation.predict(m, data, "deterministic").log_probs for m in alone]
-    ours = evaluation.predict(found.model, data, "deterministic").log_probs
+    members = [predict(m, data, "deterministic").log_probs for m in alone]
+    ours = predict(found.model, data, "deterministic").log_probs
     torch.testing.assert_close(ours, metrics.average_probs(members))
     assert found.cfg.name.startswith("ensemble of 2: ")
     assert found.members == (str(runs["a"]), str(runs["b"]))
@@ -163,8 +96,6 @@ def test_runs_on_other_labels_do_not_fit_together(runs, tmp_path):
 
 
 def test_runs_with_other_classes_do_not_fit_together(runs, monkeypatch):
-    from dataclasses import replace
-
     def opened(folder, data_dir=None, targets=None):
         found = open_finished(folder, data_dir)
         return found if folder == runs["a"] else found._replace(data=replace(found.data, classes=20))
@@ -217,8 +148,12 @@ def test_snapshots_are_no_part_of_a_runs_identity(runs):
     [("3", "use a list of epochs"), ("[0]", "use a list of epochs"), ("[1,999]", "epoch 999 comes after the last one")],
 )
 def test_wrong_snapshots(value, words):
-    with pytest.raises(ConfigError, match=words):
-        check(composed(f"snapshots={value}"))
+    assert_refused(lambda: check(composed(f"snapshots={value}")), "snapshots", words)
+
+
+def test_an_ensemble_needs_a_run():
+    with pytest.raises(ConfigError, match="name the folders of finished runs"):
+        open_ensemble([])
 
 
 def test_the_script_evaluates_an_ensemble(runs, tmp_path, capsys):

@@ -4,10 +4,9 @@ import copy
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
-import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -15,18 +14,13 @@ import torch
 from torch import nn
 
 from tests.composing import ROOT, composed, tiny
+from tests.processes import output_of, wait_for
 from tests.statistics_helper import assert_same_mean
 from tests.train import two_ranks
 from varnet.base import distributed
 from varnet.cli.train import run
 from varnet.runs.folder import folder_of
 from varnet.train import batch_norm, checkpoint
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("localhost", 0))
-        return s.getsockname()[1]
 
 
 @pytest.mark.parametrize("affine", [True, False])
@@ -42,7 +36,8 @@ def test_our_batch_norm_is_torchs_for_one_process(affine):
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory) -> tuple[dict, dict, Path]:
     folder = tmp_path_factory.mktemp("ranks")
-    torch.multiprocessing.spawn(two_ranks.work, (free_port(), folder), nprocs=2)
+    store = torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)  # has its port for good
+    torch.multiprocessing.spawn(two_ranks.work, (store.port, folder), nprocs=2)
     return *(torch.load(folder / f"rank{rank}.pt", weights_only=False) for rank in (0, 1)), folder
 
 
@@ -103,13 +98,14 @@ def test_one_process_is_not_distributed(monkeypatch):
 
 OPTIONS = (
     "model=lenet5", "model.width=0.1", "dataset=digits", "dataset.train_size=400", "dataset.test_size=20",
-    "schedule.batch_size=100", "eval.samples=2", "eval.elbo_samples=1", "eval.every=20", "checkpoint_every=1",
-    "threads=1", "schedule.epochs=40",
+    "schedule.batch_size=100", "eval.samples=2", "eval.elbo_samples=1", "eval.every=100", "checkpoint_every=1",
+    "threads=1", "schedule.epochs=200",
 )  # fmt: skip
 
 
 def torchrun(*arguments: str, restarts: int = 0) -> subprocess.Popen:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={free_port()}"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
+    command += ["--rdzv-endpoint=localhost:0", f"--rdzv-id={uuid.uuid4()}"]
     return subprocess.Popen(
         [*command, f"--max-restarts={restarts}", str(ROOT / "train.py"), *arguments], cwd=ROOT, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -117,7 +113,7 @@ def torchrun(*arguments: str, restarts: int = 0) -> subprocess.Popen:
 
 
 def finished(process: subprocess.Popen) -> str:
-    output = process.communicate(timeout=400)[0]
+    output = output_of(process)
     assert process.returncode == 0, output
     return output
 
@@ -140,7 +136,7 @@ def ranks_of(launcher: subprocess.Popen) -> dict[int, int]:
 def whole(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     output = finished(torchrun(*OPTIONS, f"out_dir={folder}"))
-    assert output.count("run folder:") == 1 and output.count("epoch 20/40") == 1
+    assert output.count("run folder:") == 1 and output.count("epoch 100/200") == 1
     return folder_of(composed(*OPTIONS, f"out_dir={folder}"))
 
 
@@ -149,11 +145,9 @@ def whole(tmp_path_factory) -> Path:
 def test_the_end_of_one_rank_ends_all_and_the_same_command_goes_on(whole, victim, number, tmp_path):
     folder = folder_of(composed(*OPTIONS, f"out_dir={tmp_path}"))
     process = torchrun(*OPTIONS, f"out_dir={tmp_path}")
-    deadline = time.monotonic() + 300
-    while not (folder / "checkpoint.pt").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for((folder / "checkpoint.pt").exists, process)
     os.kill(process.pid if victim is None else ranks_of(process)[victim], number)
-    output = process.communicate(timeout=120)[0]
+    output = output_of(process)
     assert process.returncode != 0 and not (folder / "metrics.json").exists()
     if victim is None:
         assert "stopped by SIGTERM; saved" in output
@@ -168,8 +162,7 @@ def test_the_end_of_one_rank_ends_all_and_the_same_command_goes_on(whole, victim
 def test_torchrun_starts_the_run_again(whole, tmp_path):
     folder = folder_of(composed(*OPTIONS, f"out_dir={tmp_path}"))
     process = torchrun(*OPTIONS, f"out_dir={tmp_path}", restarts=1)
-    while not (folder / "checkpoint.pt").exists() and process.poll() is None:
-        time.sleep(0.02)
+    wait_for((folder / "checkpoint.pt").exists, process)
     os.kill(ranks_of(process)[1], signal.SIGKILL)
     assert "going on after epoch" in finished(process)
     for key, tensor in checkpoint.load(whole)["model"].items():
@@ -179,10 +172,10 @@ def test_torchrun_starts_the_run_again(whole, tmp_path):
 @pytest.mark.slow
 def test_errors_are_said_once_and_a_sweep_is_refused(tmp_path):
     process = torchrun(*OPTIONS, f"out_dir={tmp_path}", "param.layers=[conv9]")
-    output = process.communicate(timeout=400)[0]
+    output = output_of(process)
     assert process.returncode != 0 and output.count("error: param.layers: there is no layer 'conv9'") >= 1
     process = torchrun("-m", *OPTIONS, f"out_dir={tmp_path}", "seed=0,1")
-    output = process.communicate(timeout=400)[0]
+    output = output_of(process)
     assert process.returncode != 0 and output.count("error: -m does not go with torchrun") == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -192,11 +185,10 @@ def test_a_run_goes_on_with_another_number_of_processes(tmp_path):
     options = (*OPTIONS, f"out_dir={tmp_path}")
     folder = folder_of(composed(*options))
     process = torchrun(*options)
-    while not (folder / "checkpoint.pt").exists() and process.poll() is None:
-        time.sleep(0.02)
+    wait_for((folder / "checkpoint.pt").exists, process)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
+    output_of(process)
     before = checkpoint.load(folder)
-    assert len(before["ranks"]) == 2 and before["epoch"] < 40
+    assert len(before["ranks"]) == 2 and before["epoch"] < 200
     metrics = run(composed(*options))
-    assert metrics["epochs"] == 40 and len(checkpoint.load(folder)["ranks"]) == 1
+    assert metrics["epochs"] == 200 and len(checkpoint.load(folder)["ranks"]) == 1

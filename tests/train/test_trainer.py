@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.composing import ROOT, composed, tiny
+from tests.conftest import PICTURE
+from tests.processes import HANG, output_of, wait_for
 from varnet.base import plots
 from varnet.base.files import write_atomically
 from varnet.cli.train import run
@@ -211,14 +212,16 @@ def test_log_alpha_has_its_own_group(tmp_path):
 def test_l2_shrinks_the_weights(tmp_path):
     norms = []
     for l2 in ("0.0", "10.0"):
-        cfg = tiny(tmp_path, "param=dropout", f"param.l2={l2}", "schedule.epochs=30", "schedule.lr=0.01")
+        cfg = tiny(
+            tmp_path, "param=dropout", f"param.l2={l2}", "schedule.epochs=30", "eval.every=30", "schedule.lr=0.01"
+        )
         run(cfg)
         norms.append(weights(folder_of(cfg))["dense1.weight"].norm())
     assert norms[1] < 0.7 * norms[0]
 
 
 def test_init_from(tmp_path):
-    pretrained = tiny(tmp_path, "param=deterministic", "schedule.epochs=20", "schedule.lr=0.01")
+    pretrained = tiny(tmp_path, "param=deterministic", "schedule.epochs=20", "eval.every=20", "schedule.lr=0.01")
     run(pretrained)
     cfg = tiny(tmp_path, "param=weight", f"init_from={folder_of(pretrained)}", "schedule.lr=1e-9")
     run(cfg)
@@ -238,6 +241,16 @@ def test_init_from(tmp_path):
 # ---- survival
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    """The folder of a run that nothing stops, for those that must end as it does."""
+    cfg = small(tmp_path_factory.mktemp("whole"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainer.Trainer, "figure", lambda self: PICTURE)
+        run(cfg)
+    return folder_of(cfg)
+
+
 def interrupted_at(step: int, monkeypatch, how):
     """Let a run do something at a step of its training."""
     original = trainer.Trainer.train_step
@@ -251,9 +264,8 @@ def interrupted_at(step: int, monkeypatch, how):
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 7])
-def test_a_signal_saves_and_resuming_is_bit_for_bit(tmp_path, monkeypatch, step):
-    whole, cut = small(tmp_path / "whole"), small(tmp_path / "cut")
-    run(whole)
+def test_a_signal_saves_and_resuming_is_bit_for_bit(tmp_path, monkeypatch, whole, step):
+    cut = small(tmp_path)
     with monkeypatch.context() as patch:
         interrupted_at(step, patch, lambda _: os.kill(os.getpid(), signal.SIGTERM))
         with pytest.raises(Interrupted) as caught:
@@ -261,12 +273,11 @@ def test_a_signal_saves_and_resuming_is_bit_for_bit(tmp_path, monkeypatch, step)
     assert caught.value.exit_code == 143
     assert checkpoint.load(folder_of(cut))["step"] == step
     run(resumed(folder_of(cut), []), folder_of(cut))
-    assert_equal_runs(folder_of(whole), folder_of(cut))
+    assert_equal_runs(whole, folder_of(cut))
 
 
-def test_a_crash_between_checkpoints_is_harmless(tmp_path, monkeypatch):
-    whole, cut = small(tmp_path / "whole", "checkpoint_every=2"), small(tmp_path / "cut", "checkpoint_every=2")
-    run(whole)
+def test_a_crash_between_checkpoints_is_harmless(tmp_path, monkeypatch, whole):
+    cut = small(tmp_path, "checkpoint_every=2")
 
     def crash(_):
         raise KeyError
@@ -277,12 +288,11 @@ def test_a_crash_between_checkpoints_is_harmless(tmp_path, monkeypatch):
             run(cut)
     assert checkpoint.load(folder_of(cut))["epoch"] == 2
     run(cut)
-    assert_equal_runs(folder_of(whole), folder_of(cut))
+    assert_equal_runs(whole, folder_of(cut))
 
 
-def test_a_corrupt_checkpoint_falls_back_and_says_so(tmp_path, monkeypatch, caplog):
-    whole, cut = small(tmp_path / "whole"), small(tmp_path / "cut")
-    run(whole)
+def test_a_corrupt_checkpoint_falls_back_and_says_so(tmp_path, monkeypatch, whole, caplog):
+    cut = small(tmp_path)
     with monkeypatch.context() as patch:
         interrupted_at(7, patch, lambda _: os.kill(os.getpid(), signal.SIGINT))
         with pytest.raises(Interrupted):
@@ -294,7 +304,7 @@ def test_a_corrupt_checkpoint_falls_back_and_says_so(tmp_path, monkeypatch, capl
     run(cut)
     assert "checkpoint.pt cannot be read" in caplog.text and "the one before it is used" in caplog.text
     assert (folder / "checkpoint.pt.damaged").exists() and checkpoint.read(folder / "checkpoint.previous.pt")
-    assert_equal_runs(folder_of(whole), folder)
+    assert_equal_runs(whole, folder)
 
 
 def test_a_crash_between_the_renames_of_a_checkpoint(tmp_path):
@@ -382,7 +392,7 @@ def test_a_layer_whose_output_overflows_is_named(tmp_path, monkeypatch):
         run(cfg)
 
 
-def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
+def test_a_full_disk_loses_nothing(tmp_path, monkeypatch, whole):
     cfg = small(tmp_path)
     original, calls = write_atomically, []
 
@@ -401,10 +411,8 @@ def test_a_full_disk_loses_nothing(tmp_path, monkeypatch):
             run(cfg)
     folder = folder_of(cfg)
     assert checkpoint.load(folder)["epoch"] == 2
-    whole = small(tmp_path / "whole")
-    run(whole)
     run(cfg)
-    assert_equal_runs(folder_of(whole), folder)
+    assert_equal_runs(whole, folder)
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
@@ -440,26 +448,34 @@ def start(*arguments: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
-def wait_for(condition, process: subprocess.Popen, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert condition(), process.communicate()[0]
+KILLED = """
+import os, signal, sys
+from varnet.cli.train import command_line
+from varnet.train.trainer import Trainer
+
+train_step = Trainer.train_step
+
+def killed_at_step_17(self, x, y):
+    train_step(self, x, y)
+    if self.step == 17:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Trainer.train_step = killed_at_step_17
+command_line(sys.argv[1:])
+"""
 
 
 def test_sigkill_and_resume_equals_uninterrupted(tmp_path):
-    arguments = (*FAST, "schedule.epochs=40")
+    arguments = (*FAST, "dataset.train_size=200", "schedule.epochs=12")
     whole, cut = (composed(*arguments, f"out_dir={tmp_path / name}") for name in ("whole", "cut"))
     run(whole)
     folder = folder_of(cut)
-    history = folder / "history.jsonl"
-    process = start(*arguments, f"out_dir={tmp_path / 'cut'}")
-    wait_for(lambda: history.exists() and history.read_text().count("\n") >= 10, process)
-    process.send_signal(signal.SIGKILL)  # wherever it is by then
-    assert process.wait() == -signal.SIGKILL
-    process.stdout.close()
+    command = [sys.executable, "-c", KILLED, *arguments, f"out_dir={tmp_path / 'cut'}"]
+    killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert checkpoint.load(folder)["step"] == 16 and not (folder / "metrics.json").exists()
     done = start(f"resume={folder}")
-    output = done.communicate(timeout=120)[0]
+    output = output_of(done)
     assert done.returncode == 0 and "going on after epoch" in output and "1 samp." in output
     assert_equal_runs(folder_of(whole), folder)
 
@@ -469,7 +485,7 @@ def test_signals_save_and_the_exit_code_tells(tmp_path, number, code):
     process = start(*FAST, "schedule.epochs=5000", f"out_dir={tmp_path}")
     wait_for(lambda: len(list(tmp_path.glob("*/*/checkpoint.pt"))) == 1, process)
     process.send_signal(number)
-    output = process.communicate(timeout=60)[0]
+    output = output_of(process)
     assert process.returncode == code and f"resume={tmp_path}" in output.replace("\n", "")
     assert checkpoint.load(next(tmp_path.glob("*/*")))["step"] > 0
 

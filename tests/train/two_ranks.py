@@ -10,6 +10,7 @@ from tests.composing import tiny
 from varnet.base import distributed
 from varnet.cli.train import run
 from varnet.runs.build import build_model, load_data
+from varnet.runs.identity import identity
 from varnet.train import batch_norm
 from varnet.train.trainer import Trainer
 
@@ -20,15 +21,16 @@ SAMPLES = 120
 
 def work(rank: int, port: int, folder: Path) -> None:
     torch.set_num_threads(1)
-    os.environ |= {
+    os.environ |= {  # as torchrun does, whose process, here the test, keeps the store at which the ranks meet
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost",
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
     }  # fmt: skip
     with distributed.joined(torch.device("cpu")):
         results = {
             "norm": norm(rank), "gradients": gradients(folder), "noise": noise(), "told": told(rank),
             "metrics": run(tiny(folder / "two", *DETERMINISTIC)),
         }  # fmt: skip
+        distributed.gathered(rank)  # neither leaves before the other has all that it was sent
     torch.save(results, folder / f"rank{rank}.pt")
 
 
@@ -58,7 +60,7 @@ def gradients(folder: Path) -> torch.Tensor:
     cfg = tiny(folder / "gradients", "param=layer", "param.log_alpha=-1", *NETWORK)
     data = load_data(cfg)
     torch.manual_seed(0)
-    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder)
+    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder, identity(cfg))
     distributed.part_ways(trainer.model, cfg.seed)
     trainer.optimizer.step = lambda: None
     x, y = next(iter(trainer.loader))
