@@ -10,6 +10,7 @@ from varnet import kl
 from varnet.bench.timing import interleaved
 from varnet.runs.build import build_model, load_data
 from varnet.runs.composing import composed
+from varnet.runs.identity import identity
 from varnet.train.optimizer import make_optimizer
 from varnet.train.trainer import Trainer
 
@@ -44,7 +45,7 @@ def row(name: str, overrides: tuple[str, ...], args) -> dict:
 
 def looped(cfg, data, folder: Path):
     """Steps as the trainer takes them: batches from the loader, rates, sums, checks."""
-    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder)
+    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder, identity(cfg))
     batches = endless(trainer.loader)
 
     def run() -> None:
@@ -57,7 +58,7 @@ def looped(cfg, data, folder: Path):
 
 def bare_steps(cfg, data):
     """The same network, loss and optimizer, on one fixed batch."""
-    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), Path())
+    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), Path(), identity(cfg))
     model, optimizer = trainer.model.train(), make_optimizer(trainer.model, cfg, len(trainer.data.train_y))
     x, y = next(iter(trainer.loader))
     size = len(data.train_y)
