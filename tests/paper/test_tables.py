@@ -16,10 +16,10 @@ def test_the_table_of_fixture_runs(here):
     finished(Job("small/noise_uniform", 0, here), acc_k=98.0, epochs=20)
     rows = rows_of(TARGETS["noise"].published, Library(1, "full", here).metrics)
     assert markdown(rows) == (
-        "| row | metric | published | ours | n | difference | scale |\n"
-        "|---|---|---|---|---|---|---|\n"
-        "| bernoulli | 20 samples, % | 98.70 | 99.30 ± 0.20 | 3 | 0.60 | full, 200 epochs |\n"
-        "| uniform | 20 samples, % | 98.70 | 98.00 | 1 | -0.70 | small, 20 epochs |\n"
+        "| row | metric | published | ours | n | difference | verdict | scale |\n"
+        "|---|---|---|---|---|---|---|---|\n"
+        "| bernoulli | 20 samples, % | 98.70 | 99.30 ± 0.20 | 3 | 0.60 | not shown | full, 200 epochs |\n"
+        "| uniform | 20 samples, % | 98.70 | 98.00 | 1 | -0.70 | - | small, 20 epochs |\n"
     )
     assert rows[0].command == "python train.py experiment=noise_bernoulli seed=0,1,2 -m"
     assert rows[0].seeds == [0, 1, 2] and rows[0].commit == "0123456789"
@@ -31,7 +31,7 @@ def test_the_table_of_fixture_runs(here):
 def test_the_poster_and_small_numbers_are_shown():
     row = Row.of("layer", "kl", [0.01234], 1.7, poster=0.36, scale="full", epochs=200, command="c", commit="d")
     shown = cells(row)
-    assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "full, 200 epochs"]
+    assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "not shown", "full, 200 epochs"]
 
 
 @pytest.mark.parametrize(

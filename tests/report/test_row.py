@@ -1,6 +1,7 @@
 """The one row: what is read is written again as it was, and numbers are made of values."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -42,10 +43,15 @@ def test_a_row_of_values():
 def test_a_new_row_is_written_in_one_order_and_without_what_it_has_not():
     row = Row.of("layer", "kl", [1.0], 1.5, epochs=3, more={"images": 200}, **ABOUT)
     assert list(row.as_dict()) == [
-        "row", "metric", "published", "mean", "std", "n", "difference", "images", "scale", "epochs", "command",
-        "commit",
+        "row", "metric", "published", "mean", "std", "n", "difference", "verdict", "images", "scale", "epochs",
+        "command", "commit",
     ]  # fmt: skip
     assert from_dict(row.as_dict()) == row and from_dict(row.as_dict()).as_dict() == row.as_dict()
+
+
+def test_a_reduced_scale_has_no_verdict():
+    row = Row.of("layer", "acc_k", [84.3, 84.4, 84.5], 93.4, **ABOUT)
+    assert row.verdict == "contradicted" and replace(row, scale="small").verdict is None
 
 
 def test_a_file_that_is_not_there_has_no_rows(tmp_path):

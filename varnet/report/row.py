@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from varnet.errors import ConfigError
+from varnet.report.verdict import verdict
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,20 @@ class Row:
     def difference(self) -> float | None:
         return None if self.mean is None or self.published is None else self.mean - self.published
 
+    @property
+    def verdict(self) -> str | None:
+        """Of a row that could give the published number: a narrower network, or fewer epochs of the published schedule,
+        neither shows nor contradicts it."""
+        if self.scale not in JUDGED:
+            return None
+        return verdict(self.metric, self.published, self.mean, self.std, self.n)
+
     def as_dict(self) -> dict:
         """The keys and values of a file; a row that was read has the keys of its file, in their order."""
         values = {
             "row": self.row, "metric": self.metric, "published": self.published, "poster": self.poster,
-            "mean": self.mean, "std": self.std, "n": self.n, "difference": self.difference, **self.more,
+            "mean": self.mean, "std": self.std, "n": self.n, "difference": self.difference,
+            "verdict": self.verdict, **self.more,
             "scale": self.scale, "precision": self.precision, "epochs": self.epochs, "seeds": self.seeds,
             "command": self.command, "commit": self.commit,
         }  # fmt: skip
@@ -60,8 +70,10 @@ class Row:
         return {key: values[key] for key in self.keys or (key for key in values if key not in left_out)}
 
 
-OPTIONAL = ("poster", "precision", "epochs", "seeds")
+OPTIONAL = ("verdict", "poster", "precision", "epochs", "seeds")
 KNOWN = {each.name for each in fields(Row)} - {"more", "keys"}
+JUDGED = ("full", "fast")  # scales
+COMPUTED = ("difference", "verdict")
 
 
 def as_json(rows: Iterable[Row]) -> str:
@@ -70,9 +82,9 @@ def as_json(rows: Iterable[Row]) -> str:
 
 
 def from_dict(values: dict) -> Row:
-    """A row as a file has it; the difference is computed anew."""
+    """A row as a file has it; the difference and the verdict are computed anew."""
     known = {key: value for key, value in values.items() if key in KNOWN}
-    more = {key: value for key, value in values.items() if key not in KNOWN and key != "difference"}
+    more = {key: value for key, value in values.items() if key not in KNOWN and key not in COMPUTED}
     return Row(**known, more=more, keys=tuple(values))
 
 

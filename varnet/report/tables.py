@@ -11,7 +11,7 @@ SCALES = {  # name -> what a table calls it; full: as published
     "full": "full", "fast": "full width, our schedule", "half": "width 0.5, our schedule", "small": "small",
 }  # fmt: skip
 PRECISIONS = ("fp32", "bf16", "fp16")
-HEADINGS = ["row", "metric", "published", "ours", "n", "difference", "scale"]
+HEADINGS = ["row", "metric", "published", "ours", "n", "difference", "verdict", "scale"]
 LABELS = {  # metric -> what a table calls it
     "elbo": "ELBO", "data_term": "data term", "kl": "KL", "acc_det": "deterministic, %", "acc_1": "one sample, %",
     "acc_k": "20 samples, %", "acc_zero_mean_k": "zero-mean, 20 samples, %", "error": "error, %",
@@ -107,7 +107,7 @@ def cells(row: Row) -> list[str]:
     scale += "" if row.precision in (None, "fp32") else f", {row.precision}"
     return [
         row.row, label(row.metric), number(row.published, row.metric) + poster, number(row.mean, row.metric) + spread,
-        str(row.n), number(row.difference, row.metric), scale,
+        str(row.n), number(row.difference, row.metric), row.verdict or "-", scale,
     ]  # fmt: skip
 
 

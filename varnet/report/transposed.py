@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from varnet.errors import ConfigError
 from varnet.report.row import Row
-from varnet.report.tables import cells, label, number
+from varnet.report.tables import HEADINGS, cells, label, number
 
 
 def transposed(rows: Iterable[Row]) -> str:
@@ -22,11 +22,16 @@ def transposed(rows: Iterable[Row]) -> str:
 def _cell(row: Row | None) -> str:
     if row is None:
         return "-"
-    return cells(row)[3] + ("" if row.published is None else f" ({number(row.published, row.metric)})")
+    return cells(row)[HEADINGS.index("ours")] + (
+        "" if row.published is None else f" ({number(row.published, row.metric)})"
+    )
 
 
 def _conditions(rows: list[Row]) -> str:
-    scale, n = (_by_column(rows, values) for values in ([cells(row)[6] for row in rows], [row.n for row in rows]))
+    scale, n = (
+        _by_column(rows, values)
+        for values in ([cells(row)[HEADINGS.index("scale")] for row in rows], [row.n for row in rows])
+    )
     return f"Ours (published); {scale}; n = {n}."
 
 
