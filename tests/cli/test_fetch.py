@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.tiny_data import install_tiny, tiny_spec, write_files
+from tests.processes import HANG
 from varnet.data import DATASETS
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "fetch_data.py"
@@ -29,7 +30,7 @@ def run(monkeypatch, capsys):
 
 def test_datasets_without_files_in_a_process_of_its_own(tmp_path):
     command = [sys.executable, str(SCRIPT), "digits", "toy"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0 and "digits: nothing to fetch" in done.stdout and "toy: nothing to fetch" in done.stdout
     assert not os.listdir(tmp_path)
 

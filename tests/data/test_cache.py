@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.data.tiny_data import fetch, install_tiny, tiny_arrays, write_files
+from tests.processes import HANG
 from varnet.data import folder, load, vision
 from varnet.data.folder import data_folder
 from varnet.errors import DataError
@@ -180,7 +181,8 @@ import time
 def slow_download(name, scratch, official, labels):
     with open(data / "downloads", "a") as log:
         log.write("x")
-    time.sleep(1.0)
+    while len((data / "downloads").read_text()) < at_once:  # without locks: until the other downloads too
+        time.sleep(0.01)
     return official.encode(tiny_arrays(name.lower()))
 
 vision.download = slow_download
@@ -190,19 +192,21 @@ while len(list(data.glob("ready*"))) < 2:
 got = fetch("mnist", data)
 assert all((got.arrays[key] == value).all() for key, value in tiny_arrays("mnist").items())
 """
+LOCKS = "at_once = 1\n"
 NO_LOCKS = """
 import fcntl
+at_once = 2
 def no_locks(*_):
     raise OSError(37, "No locks available")
 fcntl.flock = no_locks
 """
 
 
-@pytest.mark.parametrize("prelude, downloads", [("", "x"), (NO_LOCKS, "xx")])
+@pytest.mark.parametrize("prelude, downloads", [(LOCKS, "x"), (NO_LOCKS, "xx")], ids=["locks", "none"])
 def test_two_processes_at_once(tmp_path, prelude, downloads):
     """With locks the second waits and reads the cache; without, both fetch and neither spoils it."""
     processes = [start(tmp_path, prelude + TOGETHER) for _ in range(2)]
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=HANG)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], errors
     assert (tmp_path / "downloads").read_text() == downloads
     assert not list(tmp_path.glob(".varnet_fetch*"))
@@ -210,7 +214,7 @@ def test_two_processes_at_once(tmp_path, prelude, downloads):
 
 def test_a_process_killed_while_writing_leaves_no_cache(mnist):
     process = start(mnist, "os.fsync = lambda _: os.kill(os.getpid(), 9)\nfetch('mnist', data)\n")
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANG)
     assert process.returncode == -9
     assert not (mnist / "varnet_mnist.bin").exists()
     (left,) = mnist.glob(".varnet_fetch_*")
@@ -226,7 +230,7 @@ def test_a_process_killed_while_writing_leaves_no_cache(mnist):
 def test_a_real_write_error(mnist):
     limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
     process = start(mnist, limit + "fetch('mnist', data)\n")
-    assert "DataError: dataset=mnist was read from" in process.communicate(timeout=60)[1]
+    assert "DataError: dataset=mnist was read from" in process.communicate(timeout=HANG)[1]
     assert sorted(p.name for p in mnist.iterdir()) == [".varnet_mnist.lock", "mnist"]
 
 

@@ -1,8 +1,5 @@
 """Batches: every image once, in a reproducible order, resumable, shared by ranks, converted as torchvision would."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torchvision import transforms as T
@@ -189,25 +186,3 @@ def test_bad_sizes_get_one_sentence():
         Loader(x, y[:7], 4)
     with pytest.raises(DataError, match="8 images are too few for 9 processes"):
         Loader(x, y, 16, rank=0, world_size=9)
-
-
-DISTRIBUTED = """
-import sys, torch, torch.distributed as dist
-from varnet.data import Loader
-rank, folder = int(sys.argv[1]), sys.argv[2]
-dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-x = torch.arange(23 * 3 * 64, dtype=torch.int64).remainder(256).to(torch.uint8).view(23, 3, 8, 8)
-batches = list(Loader(x, torch.arange(23), 8, shuffle=True, augment=True, seed=4))
-torch.save(batches, f"{folder}/{rank}.pt")
-dist.destroy_process_group()
-"""
-
-
-def test_ranks_are_taken_from_torch_distributed(tmp_path):
-    command = [sys.executable, "-c", DISTRIBUTED]
-    processes = [subprocess.Popen([*command, str(rank), str(tmp_path)]) for rank in range(2)]
-    assert [process.wait(timeout=60) for process in processes] == [0, 0]
-    parts = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
-    joined = [tuple(torch.cat(pieces) for pieces in zip(*step, strict=True)) for step in zip(*parts, strict=True)]
-    x = torch.arange(23 * 3 * 64).remainder(256).to(torch.uint8).view(23, 3, 8, 8)
-    assert equal(joined, list(Loader(x, torch.arange(23), 8, shuffle=True, augment=True, seed=4)))

@@ -1,17 +1,9 @@
 """A run for test_pool.py that does nothing but wait, in a module that imports little: processes begin with it."""
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-
-def wait_for(condition: Callable[[], bool], seconds: float = 600) -> None:
-    """For what always comes; the limit ends a test that hangs."""
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
+from tests.processes import wait_for
 
 
 def sleeping(folder: Path) -> None:

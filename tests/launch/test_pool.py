@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.composing import ROOT
-from tests.launch.sleeping import wait_for
+from tests.processes import HANG, wait_for
 from tests.rl.small_runs import assert_equal_runs, at_episode, rows, tiny
 from varnet.errors import Interrupted
 from varnet.launch import pool
@@ -75,8 +75,8 @@ def test_a_signal_while_a_run_is_starting_reaches_it(monkeypatch):
     monkeypatch.setattr(pool, "_start", interrupted)
     begun = time.monotonic()
     with pytest.raises(Interrupted):
-        pool.run_all(time.sleep, [3600], jobs=1)
-    assert time.monotonic() - begun < 1800
+        pool.run_all(time.sleep, [2 * HANG], jobs=1)
+    assert time.monotonic() - begun < HANG
 
 
 def test_runs_end_with_a_sweep_that_is_killed(tmp_path):

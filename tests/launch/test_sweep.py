@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from omegaconf import OmegaConf
 
 from tests.composing import ROOT, composed
 from tests.nn.refused import assert_refused
+from tests.processes import HANG, wait_for
 from varnet.errors import ConfigError
 from varnet.launch import jobs, sweep
 from varnet.runs.folder import folder_of
@@ -37,9 +37,9 @@ def plugin(name: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(missing, reason=f"{name} is not installed: pip install 'varnet[sweep]'")
 
 
-def train(*arguments: str, timeout: float = 400) -> subprocess.CompletedProcess:
+def train(*arguments: str) -> subprocess.CompletedProcess:
     process = start(*arguments)
-    output, errors = process.communicate(timeout=timeout)
+    output, errors = process.communicate(timeout=HANG)
     return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
@@ -201,16 +201,9 @@ def test_a_signal_ends_the_sweep_with_its_summary(tmp_path):
     process = start("-m", *FAST, "schedule.epochs=5000", "threads=1", "seed=0,1", f"out_dir={tmp_path}")
     wait_for(lambda: list(tmp_path.glob("*/*/checkpoint.pt")), process)
     process.send_signal(signal.SIGTERM)
-    errors = process.communicate(timeout=60)[1]
+    errors = process.communicate(timeout=HANG)[1]
     assert process.returncode == 143 and "#0 seed=0: stopped by SIGTERM; saved" in errors.replace("\n", "")
     assert "#1 seed=1: was not started" in errors
-
-
-def wait_for(condition, process: subprocess.Popen, seconds: float = 300) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition(), process.communicate()
 
 
 # ---- launchers: four jobs, one of which cannot begin and one of which is killed
@@ -234,13 +227,13 @@ def writer_of(folder: Path) -> int | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_a_launcher_survives_and_the_second_start_does_what_is_left(launcher, tmp_path):
-    arguments = ("-m", *FAST, "schedule.epochs=60", "seed=0,1,2,3", f"out_dir={tmp_path}", *launcher)
-    folders = [folder_of(composed(*FAST, "schedule.epochs=60", f"seed={s}", f"out_dir={tmp_path}")) for s in range(4)]
+    arguments = ("-m", *FAST, "schedule.epochs=400", "seed=0,1,2,3", f"out_dir={tmp_path}", *launcher)
+    folders = [folder_of(composed(*FAST, "schedule.epochs=400", f"seed={s}", f"out_dir={tmp_path}")) for s in range(4)]
     with occupied(folders[0]):
         process = start(*arguments)
         wait_for(lambda: (folders[2] / "checkpoint.pt").exists(), process)
         os.kill(writer_of(folders[2]), signal.SIGKILL)
-        errors = process.communicate(timeout=400)[1]
+        errors = process.communicate(timeout=HANG)[1]
     assert process.returncode == 1, errors
     assert f"#0 seed=0: {folders[0]} is being written by another process" in errors
     assert "runs are finished" in errors and f"python train.py -m {FAST[0]}" in errors
@@ -250,7 +243,7 @@ def test_a_launcher_survives_and_the_second_start_does_what_is_left(launcher, tm
     again = train(*arguments)
     assert again.returncode == 0 and "sweep: 4 of 4 runs are finished" in again.stdout, again.stderr
     assert {folder: metrics_time(folder) for folder in before} == before
-    assert all(len((folder / "history.jsonl").read_text().splitlines()) == 60 for folder in folders)
+    assert all(len((folder / "history.jsonl").read_text().splitlines()) == 400 for folder in folders)
 
 
 @pytest.mark.slow
@@ -263,7 +256,7 @@ def test_a_preempted_job_is_queued_again_and_goes_on(tmp_path):
     first = writer_of(folder)
     os.kill(first, signal.SIGTERM)  # comes with a preemption: the run is saved and goes on
     os.kill(first, signal.SIGUSR2)
-    output = process.communicate(timeout=400)[0]
+    output = process.communicate(timeout=HANG)[0]
     assert process.returncode == 0 and "sweep: 1 of 1 runs are finished" in output
     printed = "".join(path.read_text() for path in tmp_path.glob(".sweeps/*/submitit/*/*.out"))
     assert "going on after epoch" in printed and "Requeued job" in printed
@@ -285,7 +278,7 @@ def test_slurm_jobs_are_submitted_requeued_and_waited_for(tmp_path, monkeypatch)
     process = start("-m", *options, "seed=0,1", *slurm, "+hydra.launcher.additional_parameters.mail-type=FAIL")
     wait_for(lambda: (folders[1] / "checkpoint.pt").exists(), process)
     os.kill(writer_of(folders[1]), signal.SIGUSR2)
-    output, errors = process.communicate(timeout=400)
+    output, errors = process.communicate(timeout=HANG)
     assert process.returncode == 0 and "sweep: 2 of 2 runs are finished" in output, errors
     (script,) = tmp_path.glob("out/.sweeps/*/submitit/*/*.sh")
     asked = (

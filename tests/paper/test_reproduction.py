@@ -6,13 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from tests.composing import ROOT
 from tests.nn.refused import assert_refused
 from tests.paper.by_hand import complete
+from tests.processes import HANG, wait_for
 from varnet.cli import reproduce
 from varnet.errors import CheckpointError, ConfigError, DataError
 from varnet.launch import queue
@@ -226,11 +226,9 @@ def test_interrupted_and_started_again(tmp_path):
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     runs = tmp_path / "runs" / "small" / "toy"
-    deadline = time.monotonic() + 120
-    while len(list(runs.glob("seed*/checkpoint.pt"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.2)
+    wait_for(lambda: len(list(runs.glob("seed*/checkpoint.pt"))) == 2, process)
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=HANG)
     assert process.returncode == 130 and "goes on from the checkpoints" in errors
     assert not list(runs.glob("seed*/metrics.json"))
     assert subprocess.run(command, capture_output=True).returncode == 0

@@ -87,6 +87,13 @@ def test_what_one_rank_knows_all_know(ranks):
         assert rank["told"] == ["made by 0", [1, 5], "only the first can know"]
 
 
+def test_a_loader_takes_its_rank_from_torch_distributed(ranks):
+    steps = zip(*(rank["batches"] for rank in ranks[:2]), strict=True)
+    joined = [tuple(torch.cat(pieces) for pieces in zip(*step, strict=True)) for step in steps]
+    for mine, alone in zip(joined, two_ranks.loader(), strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(mine, alone, strict=True))
+
+
 def test_one_process_is_not_distributed(monkeypatch):
     monkeypatch.setattr(os, "environ", {"WORLD_SIZE": "2"})  # not all that torchrun sets
     assert not distributed.launched() and distributed.rank() == 0 and distributed.world_size() == 1

@@ -9,6 +9,7 @@ from torch import nn
 from tests.composing import tiny
 from varnet.base import distributed
 from varnet.cli.train import run
+from varnet.data import Loader
 from varnet.runs.build import build_model, load_data
 from varnet.runs.identity import identity
 from varnet.train import batch_norm
@@ -28,6 +29,7 @@ def work(rank: int, port: int, folder: Path) -> None:
     with distributed.joined(torch.device("cpu")):
         results = {
             "norm": norm(rank), "gradients": gradients(folder), "noise": noise(), "told": told(rank),
+            "batches": list(loader()),
             "metrics": run(tiny(folder / "two", *DETERMINISTIC)),
         }  # fmt: skip
         distributed.gathered(rank)  # neither leaves before the other has all that it was sent
@@ -53,6 +55,12 @@ def norm(rank: int) -> dict:
         "state": net.state_dict(),
         "kept": net(batch()).detach(),
     }
+
+
+def loader() -> Loader:
+    """Of 23 images, which two ranks cannot share evenly."""
+    x = torch.arange(23 * 3 * 64).remainder(256).to(torch.uint8).view(23, 3, 8, 8)
+    return Loader(x, torch.arange(23), 8, shuffle=True, augment=True, seed=4)
 
 
 def gradients(folder: Path) -> torch.Tensor:
