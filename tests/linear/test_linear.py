@@ -1,7 +1,5 @@
 """Linear models as their users see them: scikit-learn's own checks, known answers, relevance, bad input."""
 
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -18,11 +16,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.linear.linear_data import data
 from tests.statistics_helper import Z, assert_mean
 from varnet.errors import ConfigError
-from varnet.linear import GKLClassifier, GKLRegressor, VDClassifier, VDRegressor
+from varnet.linear import GKLClassifier, GKLRegressor, SelectionWarning, VDClassifier, VDRegressor
 
 REGRESSORS, CLASSIFIERS = [VDRegressor, GKLRegressor], [VDClassifier, GKLClassifier]
 
 
+@pytest.mark.filterwarnings("ignore:none of:varnet.linear.SelectionWarning")  # the targets of some checks are noise
 @parametrize_with_checks([model() for model in REGRESSORS + CLASSIFIERS])
 def test_scikit_learn(estimator, check):
     check(estimator)
@@ -92,6 +91,7 @@ def test_more_than_two_classes(model):
     assert model.decision_function(X).shape == (150, 3)
 
 
+@pytest.mark.filterwarnings("ignore:none of 30 features")  # by a threshold of -8
 def test_clone_pipeline_and_grid_search():
     X, t = data()
     model = VDRegressor(threshold=-1.0, tol=1e-2)
@@ -107,8 +107,7 @@ def test_without_relevant_features_the_mean_is_predicted(model):
     rng = np.random.default_rng(1)
     X, t = rng.standard_normal((300, 5)), rng.permutation(np.repeat([0, 1], [100, 200]))
     X[:, 0] = 0.1  # a constant feature
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with pytest.warns(SelectionWarning, match="none of 5 features is left.* a threshold above -"):
         fitted = model().fit(X, t)
     assert not fitted.relevant_.any() and not fitted.coef_.any()
     value = fitted.predict_proba(X)[:, 1] if model in CLASSIFIERS else fitted.predict(X)
@@ -118,7 +117,9 @@ def test_without_relevant_features_the_mean_is_predicted(model):
 @pytest.mark.parametrize("model", REGRESSORS)
 def test_degenerate_targets(model):
     X, _ = data()
-    assert (model().fit(X, np.full(200, 7.0)).predict(X) == 7.0).all()
+    with pytest.warns(SelectionWarning, match="none of 30 features"):
+        constant = model().fit(X, np.full(200, 7.0))
+    assert (constant.predict(X) == 7.0).all()
     w = np.r_[1.0, 2.0, np.zeros(28)]
     np.testing.assert_allclose(model().fit(X, X @ w).coef_, w, atol=1e-5)  # no noise
 
@@ -152,6 +153,11 @@ def test_wrong_options_of_one_kind():
     X, t = data()
     assert_wrong(VDRegressor, X, t, {"noise_variance": -1.0}, "above 0")
     assert_wrong(VDClassifier, X, t > 3, {"n_nodes": 0}, "whole number from 1")
+    for wrong in ("equal", {0: -1.0}, {5: 1.0}):
+        assert_wrong(VDClassifier, X, (t > 3).astype(int), {"class_weight": wrong}, "balanced|names no class")
+    with pytest.raises(ConfigError, match="use weights from 0") as error:
+        VDRegressor().fit(X, t, np.r_[-1.0, np.ones(199)])
+    assert error.value.key == "sample_weight"
     with pytest.raises(ValueError, match="could not convert string to float"):
         VDRegressor().fit(X, np.repeat("a", 200))
     with pytest.raises(ConfigError, match="one class, 1") as error:

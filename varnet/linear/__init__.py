@@ -5,6 +5,7 @@ relevance determination. `VD` has the log-uniform prior; `GKL` (Gaussian KL) the
 """
 
 from varnet.linear.classification import GKLClassifier, VDClassifier
+from varnet.linear.estimator import SelectionWarning
 from varnet.linear.regression import GKLRegressor, VDRegressor
 
-__all__ = ["GKLClassifier", "GKLRegressor", "VDClassifier", "VDRegressor"]
+__all__ = ["GKLClassifier", "GKLRegressor", "SelectionWarning", "VDClassifier", "VDRegressor"]

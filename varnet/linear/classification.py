@@ -6,24 +6,39 @@ gradients too: in m it is E d(log p), in s^2 half of E d^2(log p) = -h. So a New
 weights h_n and kappa_d = alpha_d sum_n h_n x_nd^2. No step raises the negative ELBO.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp, roots_hermitenorm, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from varnet.base.checks import number
 from varnet.errors import ConfigError
 from varnet.linear.alpha import ARD, Divergence, LogUniform
 from varnet.linear.descent import ridge
-from varnet.linear.estimator import LinearEstimator, new_data, training_data
+from varnet.linear.estimator import LinearEstimator, dense, new_data, training_data
 
+WEIGHT = number(0, above=True)
 HALVINGS = 20  # of a step that does not lower the loss
 
 
 class Logistic:
     """Two classes, t in {0, 1}; the columns of x have mean square 1."""
 
-    def __init__(self, x: np.ndarray, t: np.ndarray, divergence: Divergence, fit_intercept: bool, n_nodes: int):
-        self.x, self.x2, self.t, self.divergence, self.fit_intercept = x, x**2, t, divergence, fit_intercept
+    def __init__(
+        self,
+        x: np.ndarray,
+        t: np.ndarray,
+        divergence: Divergence,
+        fit_intercept: bool,
+        n_nodes: int,
+        weight: np.ndarray | None = None,
+    ):
+        """weight: how often each object occurs."""
+        self.every, self.x, self.x2, self.t = x, x, x**2, t
+        self.divergence, self.fit_intercept = divergence, fit_intercept
+        self.weight = np.ones(len(t)) if weight is None else weight
         self.quadrature = normal_nodes(n_nodes)
         self.log_alpha = np.zeros(x.shape[1])
         self.mu, self.bias = np.zeros(x.shape[1]), 0.0
@@ -37,10 +52,18 @@ class Logistic:
         error = 1 / np.sqrt(self.precision + 1e-12) + 1e-6 * np.abs(self.mu).max(initial=0.0)
         return (np.abs(self.mu - old) / error).max(initial=0.0)
 
-    def keep(self, features: np.ndarray) -> None:
-        self.x, self.x2 = self.x[:, features], self.x2[:, features]
-        self.mu, self.log_alpha = self.mu[features], self.log_alpha[features]
+    def use(self, features: np.ndarray, mu: np.ndarray, log_alpha: np.ndarray) -> None:
+        self.x, self.mu, self.log_alpha = self.every[:, features], mu, log_alpha
+        self.x2 = self.x**2
         self._evaluate()
+
+    def refit(self) -> None:
+        self._update_mu()
+
+    def scores(self) -> np.ndarray:
+        """Rao's score test."""
+        precision = np.einsum("n,nd,nd->d", self.weight * self.curvature, self.every, self.every)
+        return np.square((self.weight * self.gradient) @ self.every) / np.maximum(precision, 1e-12)
 
     def negative_elbo(self) -> float:
         return self.loss
@@ -56,9 +79,9 @@ class Logistic:
         self.curvature = np.maximum((p * (1 - p)) @ weights, 1e-12)
         # h once more, now E (p - t) eps / s: the derivative in s^2 of the sum itself, not only of the integral
         in_variance = np.where(std > 1e-4, p @ (weights * nodes) / np.maximum(std, 1e-4), self.curvature)
-        self.precision = np.maximum(in_variance, 1e-12) @ self.x2
+        self.precision = (self.weight * np.maximum(in_variance, 1e-12)) @ self.x2
         wrong = np.where(self.t[:, None] == 1, -logits, logits)
-        self.loss = (np.logaddexp(0, wrong) @ weights).sum() + self.divergence.kl(self.log_alpha).sum()
+        self.loss = self.weight @ (np.logaddexp(0, wrong) @ weights) + self.divergence.kl(self.log_alpha).sum()
 
     def _update_alpha(self) -> None:
         """The best alpha if the curvature stayed as it is; half the way, and so on, if that does not help."""
@@ -66,10 +89,10 @@ class Logistic:
 
     def _update_mu(self) -> None:
         """A Newton step: for a given alpha the loss is convex in mu and the bias."""
-        h = self.curvature[:, None]
+        h = (self.weight * self.curvature)[:, None]
         target = self.mean + self.gradient / self.curvature
         x_mean = (h * self.x).sum(0) / h.sum() * self.fit_intercept
-        target_mean = self.curvature @ target / h.sum() * self.fit_intercept
+        target_mean = h[:, 0] @ target / h.sum() * self.fit_intercept
         root = np.sqrt(h)
         kappa = np.maximum(np.exp(self.log_alpha) * self.precision, 1e-12)
         kappa[self.precision == 0] = 1.0  # a constant feature, now 0: any kappa gives it the weight 0
@@ -102,7 +125,8 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
 
     Parameters: `threshold`, the log alpha above which a feature is irrelevant and its weight 0 (infinity: none, "ebic":
     by the sizes of the data, see descent.threshold_of); `fit_intercept`; `n_nodes` of the quadrature; `tol`, the change
-    of the weights, in standard errors, that ends the iteration; `max_iter`.
+    of the weights, in standard errors, that ends the iteration; `max_iter`; `class_weight`, None, "balanced" or {class:
+    weight}.
 
     Attributes, a row for each class (one row for two classes): `coef_`, `intercept_`, `log_alpha_`, `variance_`; also
     `relevant_` (a mask: to any class), `negative_elbo_` (by iteration, a list for each row), `n_iter_`, `threshold_`.
@@ -110,23 +134,26 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
 
     divergence = LogUniform()
 
-    def __init__(self, *, threshold="ebic", fit_intercept=True, n_nodes=32, tol=1e-3, max_iter=1000):
+    def __init__(self, *, threshold="ebic", fit_intercept=True, n_nodes=32, tol=1e-3, max_iter=1000, class_weight=None):
         self.threshold = threshold
         self.fit_intercept = fit_intercept
         self.n_nodes = n_nodes
         self.tol = tol
         self.max_iter = max_iter
+        self.class_weight = class_weight
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         self._check_options()
-        X, y = training_data(self, X, y)
+        X, y, weight = training_data(self, X, y, sample_weight)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ConfigError(f"has one class, {self.classes_[0]}: a classifier needs at least two", "y")
-        x = self._standardise(X)
+        weight = weight * self._class_weights(labels, weight)[labels]
+        x = self._standardise(X, weight)
         positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        fits = [self._fit_one(x, (labels == k).astype(float)) for k in positive]
+        used = self._distinct(x)
+        fits = [self._fit_one(x, used, (labels == k).astype(float), weight) for k in positive]
         mu, bias, variance, log_alpha, self.negative_elbo_ = zip(*fits, strict=True)
         self.coef_ = np.array(mu) / self.scale_
         self.variance_ = np.array(variance) / self.scale_**2
@@ -134,11 +161,26 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
         self.intercept_ = np.array(bias) - self.coef_ @ self.mean_
         self.relevant_ = (self.coef_ != 0).any(0)
         self.n_iter_ = max(map(len, self.negative_elbo_))
+        self._warn_of_nothing()
         return self
 
-    def _fit_one(self, x: np.ndarray, t: np.ndarray) -> tuple:
-        problem = Logistic(x, t, self.divergence, self.fit_intercept, self.n_nodes)
-        mu, variance, log_alpha, history = self._descend(problem, len(x))
+    def _class_weights(self, labels: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """One for each class; balanced: all classes weigh the same, and together as much as without."""
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            return weight.sum() / (len(self.classes_) * np.bincount(labels, weight))
+        if not isinstance(self.class_weight, Mapping) or not all(map(WEIGHT.fits, self.class_weight.values())):
+            raise ConfigError(
+                f"is invalid: use balanced, null, or {{class: {WEIGHT.wanted}}}", "class_weight", self.class_weight
+            )
+        if unknown := [name for name in self.class_weight if name not in self.classes_]:
+            raise ConfigError(f"names no class of y: choose from {list(self.classes_)}", "class_weight", unknown[0])
+        return np.array([self.class_weight.get(name, 1.0) for name in self.classes_], float)
+
+    def _fit_one(self, x: np.ndarray, used: np.ndarray, t: np.ndarray, weight: np.ndarray) -> tuple:
+        problem = Logistic(x[:, used], t, self.divergence, self.fit_intercept, self.n_nodes, weight)
+        mu, variance, log_alpha, history = self._descend(problem, weight.sum(), used, x.shape[1])
         return mu, problem.bias, variance, log_alpha, history
 
     def decision_function(self, X):
@@ -160,9 +202,9 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
 
     def _log_probability(self, X) -> tuple[np.ndarray, np.ndarray]:
         """log E sigmoid(w'x + b) and log E sigmoid(-w'x - b), objects x rows, which keep their digits near 0 and 1."""
-        X = new_data(self, X)
-        mean = X @ self.coef_.T + self.intercept_
-        std = np.sqrt((X - self.mean_) ** 2 @ self.variance_.T)
+        X = dense(new_data(self, X), self.relevant_)
+        mean = X @ self.coef_[:, self.relevant_].T + self.intercept_
+        std = np.sqrt(np.square(X - self.mean_[self.relevant_]) @ self.variance_[:, self.relevant_].T)
         nodes, weights = normal_nodes(self.n_nodes)
         logits = mean[..., None] + std[..., None] * nodes
         return tuple(logsumexp(log_expit(sign * logits), axis=-1, b=weights) for sign in (1, -1))

@@ -12,19 +12,25 @@ from sklearn.base import RegressorMixin
 
 from varnet.linear import descent
 from varnet.linear.alpha import ARD, Divergence, LogUniform
-from varnet.linear.estimator import LinearEstimator, new_data, training_data
+from varnet.linear.estimator import LinearEstimator, dense, new_data, training_data
 
 
 class Regression:
     """The columns of x have length 1, so that kappa = alpha and the noise is a weight's standard error."""
 
-    def __init__(self, x: np.ndarray, t: np.ndarray, divergence: Divergence, noise_variance: float | None = None):
-        self.x, self.t, self.divergence, self.fixed = x, t, divergence, noise_variance
-        self.floor = 1e-12 * t @ t / len(t) + np.finfo(float).tiny  # of the noise, where the data has none
-        self.log_alpha = np.zeros(x.shape[1])
-        self._products()
-        self._update_mu()
-        self._update_noise()
+    def __init__(
+        self,
+        x: np.ndarray,
+        t: np.ndarray,
+        divergence: Divergence,
+        noise_variance: float | None = None,
+        objects: float | None = None,
+    ):
+        """objects: how many there are, where rows are weighted by the square root of how often each occurs."""
+        self.every, self.t, self.divergence, self.fixed = x, t, divergence, noise_variance
+        self.objects = len(t) if objects is None else objects
+        self.floor = 1e-12 * t @ t / self.objects + np.finfo(float).tiny  # of the noise, where the data has none
+        self.use(np.arange(x.shape[1]), np.zeros(x.shape[1]), np.zeros(x.shape[1]))
 
     def step(self) -> float:
         old = self.mu
@@ -34,14 +40,24 @@ class Regression:
         error = np.sqrt(self.noise_variance) + 1e-6 * np.abs(self.mu).max(initial=0.0)
         return np.abs(self.mu - old).max(initial=0.0) / error
 
-    def keep(self, features: np.ndarray) -> None:
-        self.x, self.mu, self.log_alpha = self.x[:, features], self.mu[features], self.log_alpha[features]
+    def use(self, features: np.ndarray, mu: np.ndarray, log_alpha: np.ndarray) -> None:
+        """Every update is exact, so that the weights need no start."""
+        self.x, self.log_alpha = self.every[:, features], log_alpha
         self._products()
+        self.refit()
+
+    def refit(self) -> None:
         self._update_mu()
         self._update_noise()
 
+    def scores(self) -> np.ndarray:
+        explained = np.square(self.every.T @ (self.t - self.x @ self.mu))
+        if self.fixed:
+            return explained / self.fixed
+        return explained / np.maximum((self._error() - explained) / self.objects, self.floor)
+
     def negative_elbo(self) -> float:
-        fit = self._error() / self.noise_variance + len(self.t) * np.log(2 * np.pi * self.noise_variance)
+        fit = self._error() / self.noise_variance + self.objects * np.log(2 * np.pi * self.noise_variance)
         return fit / 2 + self.divergence.kl(self.log_alpha).sum()
 
     def _products(self) -> None:
@@ -57,7 +73,7 @@ class Regression:
             self.mu = descent.solve_gram(self.gram, self.moment, alpha)
 
     def _update_noise(self) -> None:
-        self.noise_variance = self.fixed or max(self._error() / len(self.t), self.floor)
+        self.noise_variance = self.fixed or max(self._error() / self.objects, self.floor)
 
     def _error(self) -> float:
         """E |x w - t|^2"""
@@ -72,6 +88,8 @@ class VDRegressor(RegressorMixin, LinearEstimator):
     by the sizes of the data, see descent.threshold_of); `noise_variance`, None to learn it; `fit_intercept`; `tol`, the
     change of the weights, in standard errors, that ends the iteration; `max_iter`.
 
+    With more features than objects, where all of them together leave no noise, "ebic" begins with none of them.
+
     Attributes: `coef_`, `intercept_`, `log_alpha_`, `variance_` (of the weights), `relevant_` (a mask),
     `noise_variance_`, `negative_elbo_` (by iteration), `n_iter_`, `threshold_`.
     """
@@ -85,19 +103,27 @@ class VDRegressor(RegressorMixin, LinearEstimator):
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, X, y):
+    def fit(self, X, y, sample_weight=None):
         self._check_options()
-        X, y = training_data(self, X, y, y_numeric=True)
-        center = y.mean() if self.fit_intercept else 0.0
-        x = self._standardise(X) / np.sqrt(len(X))
-        problem = Regression(x, y - center, self.divergence, self.noise_variance)
-        mu, variance, self.log_alpha_, history = self._descend(problem, len(X))
-        scale = self.scale_ * np.sqrt(len(X))
+        X, y, weight = training_data(self, X, y, sample_weight, y_numeric=True)
+        objects = weight.sum()
+        center = np.average(y, weights=weight) if self.fit_intercept else 0.0
+        root = np.sqrt(weight)
+        x = self._standardise(X, weight)
+        used = self._distinct(x)
+        x = x[:, used] * (root / np.sqrt(objects))[:, None]
+        problem = Regression(x, root * (y - center), self.divergence, self.noise_variance, objects)
+        forward = x.shape[1] > objects and self.threshold == "ebic"
+        mu, variance, self.log_alpha_, history = self._descend(problem, objects, used, X.shape[1], forward)
+        scale = self.scale_ * np.sqrt(objects)
         self.coef_, self.variance_ = mu / scale, variance / scale**2
         self.intercept_ = float(center - self.coef_ @ self.mean_)
         self.noise_variance_ = float(problem.noise_variance)
         self.relevant_ = self.coef_ != 0
         self.negative_elbo_, self.n_iter_ = history, len(history)
+        self._warn_of_nothing()
+        if self.noise_variance is None:
+            self._warn_of_too_many(objects)
         return self
 
     def predict(self, X, return_std=False):
@@ -106,7 +132,8 @@ class VDRegressor(RegressorMixin, LinearEstimator):
         mean = X @ self.coef_ + self.intercept_
         if not return_std:
             return mean
-        return mean, np.sqrt((X - self.mean_) ** 2 @ self.variance_ + self.noise_variance_)
+        variance = np.square(dense(X, self.relevant_) - self.mean_[self.relevant_]) @ self.variance_[self.relevant_]
+        return mean, np.sqrt(variance + self.noise_variance_)
 
 
 class GKLRegressor(VDRegressor):
