@@ -120,8 +120,8 @@ class LinearEstimator(BaseEstimator):
     def _warn_of_nothing(self) -> None:
         if not self.relevant_.any():
             warnings.warn(
-                f"none of {len(self.relevant_)} features is left, so that every prediction is the same: use more objects "
-                f"or a threshold above {self.threshold_:.3g}",
+                f"none of {len(self.relevant_)} features is left, so that every prediction is the same: use more "
+                f"objects or a threshold above {self.threshold_:.3g}",
                 SelectionWarning,
                 stacklevel=3,
             )
