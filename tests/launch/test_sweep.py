@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 from tests.composing import ROOT, composed
 from tests.nn.refused import assert_refused
 from tests.processes import HANG, wait_for
+from varnet.cli.train import command_line
 from varnet.errors import ConfigError
 from varnet.launch import jobs, sweep
 from varnet.runs.folder import folder_of
@@ -174,7 +175,8 @@ def test_notes_that_cannot_be_read_are_left_out(tmp_path):
     assert sweep.notes(tmp_path) == {3: sweep.Job(["seed=3"], Path("x"))}
 
 
-def test_one_failure_does_not_stop_the_others_and_the_second_start_does_what_is_left(tmp_path):
+@pytest.mark.usefixtures("unpictured")
+def test_one_failure_does_not_stop_the_others_and_the_second_start_does_what_is_left(tmp_path, monkeypatch, capsys):
     arguments = ("-m", *FAST, "schedule.epochs=1", "threads=1", "seed=0,1", f"out_dir={tmp_path}")
     folders = [folder_of(composed(*arguments[1:-2], f"seed={seed}", arguments[-1])) for seed in range(2)]
     with occupied(folders[0]):
@@ -184,8 +186,11 @@ def test_one_failure_does_not_stop_the_others_and_the_second_start_does_what_is_
     assert f"#0 seed=0: {folders[0]} is being written by another process" in done.stderr
     assert [(folder / "metrics.json").exists() for folder in folders] == [False, True]
     before = metrics_time(folders[1])
-    again = train(*arguments)
-    assert again.returncode == 0 and "sweep: 2 of 2 runs are finished" in again.stdout
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # which a sweep sets
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    with pytest.raises(SystemExit) as ended:
+        command_line([*arguments, "hydra/job_logging=disabled", "hydra/hydra_logging=disabled"])
+    assert ended.value.code == 0 and "sweep: 2 of 2 runs are finished" in capsys.readouterr().out
     assert metrics_time(folders[1]) == before and (folders[0] / "metrics.json").exists()
     planned = sweep.plan(CONFIGS, list(arguments[1:]))
     assert sweep.carry_out(planned, lambda: pytest.fail("ran again"), []) == 0

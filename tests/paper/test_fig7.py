@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.composing import TINY, tiny
+from tests.composing import TINY
+from tests.conftest import PICTURE
 from varnet.attack import robustness
 from varnet.attack.gradient import Attack, Pixels
 from varnet.attack.rates import WHITE_BOX, line
@@ -18,8 +19,8 @@ from varnet.launch.queue import Job
 from varnet.paper import fig7
 from varnet.paper.library import Library
 from varnet.paper.reproduction import jobs_of
-from varnet.runs.folder import folder_of
 from varnet.runs.opening import open_finished
+from varnet.train.trainer import Trainer
 
 
 def test_rows_of_the_table():
@@ -49,14 +50,21 @@ def test_the_runs_that_figure_7_needs():
         assert Job(name, 3).folder() == Job(table, 3).folder()
 
 
-def test_figure_7_from_real_runs(tmp_path, monkeypatch, capsys):
+@pytest.fixture(scope="module")
+def changes(tmp_path_factory) -> tuple[str, ...]:
+    """The overrides of runs of two steps, two of each network of an ensemble."""
+    changes = ("dataset=digits", *TINY, f"out_dir={tmp_path_factory.mktemp('runs')}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "figure", lambda self: PICTURE)
+        for name, count in {"deterministic": 2, "dropout": 1, "variance": 2}.items():
+            for seed in range(count):
+                run(Job(f"fig7_mnist_{name}", seed, changes).config())
+    return changes
+
+
+def test_figure_7_from_real_runs(changes, tmp_path, monkeypatch, capsys):
     """After two steps of training nothing need be right in every network: all images are taken."""
-    changes = ("dataset=digits", *TINY, f"out_dir={tmp_path / 'runs'}")
     library = Library(1, "full", changes, recorded=tmp_path / "out" / "runs")
-    seeds = {"fig7_mnist_deterministic": 2, "fig7_mnist_dropout": 1, "fig7_mnist_variance": 2}
-    for name, count in seeds.items():
-        for job in library.jobs(name, seeds=count):
-            run(job.config())
     monkeypatch.setattr(robustness, "right_before", lambda models, x, y, samples, seed: torch.ones(len(y)).bool())
     monkeypatch.setattr(fig7.draw, "__defaults__", (Attack(iterations=2, samples=2), 6, 3))
     assert reproduce.write(["fig7_mnist"], library, tmp_path / "out") == ["fig7_mnist"]
@@ -91,13 +99,12 @@ def test_figure_7_goes_on_where_it_was_stopped(tmp_path, monkeypatch, capsys):
         assert lines(file, of) == []
 
 
-def test_an_attack_that_was_stopped_is_not_lost(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("undrawn")
+def test_an_attack_that_was_stopped_is_not_lost(changes, tmp_path, monkeypatch):
     """The second call makes the lines that the first did not come to, and the file of the first goes away."""
-    changes = ("dataset=digits", *TINY, f"out_dir={tmp_path / 'runs'}")
     out = tmp_path / "out"
     library = Library(1, "full", changes, recorded=out / "runs")
-    for name in fig7.NETWORKS["fig7_mnist"].values():
-        run(Job(name, 0, changes).config())
+    monkeypatch.setattr(fig7, "MEMBERS", 1)
     monkeypatch.setattr("varnet.paper.fig7.commit", lambda: "abc")
     monkeypatch.setattr(robustness, "right_before", lambda models, x, y, samples, seed: torch.ones(len(y)).bool())
     monkeypatch.setattr(fig7.draw, "__defaults__", (Attack(iterations=1, samples=2), 2, 3))
@@ -120,10 +127,8 @@ def test_an_attack_that_was_stopped_is_not_lost(tmp_path, monkeypatch):
     assert [row["attack"] for row in numbers["lines"]].count(WHITE_BOX) == 5
 
 
-def test_networks_of_figure_7_take_raw_pixels(tmp_path):
-    cfg = tiny(tmp_path, "param=deterministic")
-    run(cfg)
-    opened = open_finished(folder_of(cfg))
+def test_networks_of_figure_7_take_raw_pixels(changes):
+    opened = open_finished(Job("fig7_mnist_deterministic", 0, changes).folder())
     found = fig7.networks({"deterministic": [opened], "variance": [opened]}, torch.device("cpu"))
     assert list(found) == ["deterministic", "variance", "deep ensemble of 1", "variance ensemble of 1"]
     batches = opened.data.loader("test", 20)

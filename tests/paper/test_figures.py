@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.composing import tiny
@@ -36,6 +37,7 @@ def test_where_the_transition_is():
     assert list(transition.transition(history).values()) == [2, 3]
 
 
+@pytest.mark.usefixtures("unpictured")
 def test_figures_from_a_real_run(tmp_path):
     cfg = tiny(tmp_path, "param=zero_mean", "schedule.epochs=2")
     run(cfg)

@@ -22,9 +22,10 @@ from varnet.paper.reproduction import TARGETS, jobs_of
 from varnet.runs import records
 
 
-def test_the_records_of_a_tables_runs(here):
-    complete(Job("noise_bernoulli", 0, here))
-    ((name, record),) = Library(1, "full", here).records(["noise_bernoulli"]).items()
+@pytest.mark.usefixtures("here")
+def test_the_records_of_a_tables_runs():
+    complete(Job("noise_bernoulli", 0))
+    ((name, record),) = Library(1, "full").records(["noise_bernoulli"]).items()
     assert name == "noise_bernoulli-seed0.json" and record["metrics"]["acc_k"] == 99.0
     assert record["config"]["param"]["noise"] == "bernoulli" and "out_dir" not in record["config"]
     assert record["history"] == [{"epoch": 1, "kl": 1.23457, "log_alpha": {"dense1": {"mean": 0.5}}}]
@@ -34,14 +35,14 @@ def test_the_records_of_a_tables_runs(here):
 def test_records_stand_for_runs_whose_folder_is_gone(here, tmp_path):
     """Seeds of another day add up; precisions are kept apart; a record of another configuration does not count."""
     out = tmp_path / "out"
-    command = ["noise", "run=false", f"out={out}", *here]
+    command = ["noise", "run=false", f"out={out}"]
     for seed, value in enumerate((99.1, 99.3)):
-        complete(Job("noise_bernoulli", seed, here), acc_k=value)
-    complete(Job("noise_bernoulli", 0, (*here, "precision=bf16")), acc_k=98.0)
+        complete(Job("noise_bernoulli", seed), acc_k=value)
+    complete(Job("noise_bernoulli", 0, ("precision=bf16",)), acc_k=98.0)
     assert reproduce.main(command) == 0 and reproduce.main([*command, "precision=bf16"]) == 0
     assert len(list((out / "runs").iterdir())) == 3
-    shutil.rmtree(tmp_path / "runs")
-    complete(Job("noise_bernoulli", 2, here), acc_k=99.5)
+    shutil.rmtree(here)
+    complete(Job("noise_bernoulli", 2), acc_k=99.5)
     assert reproduce.main(command) == 0
     rows = json.loads((out / "noise.json").read_text())
     found = [(row["precision"], row["n"], row["seeds"], round(row["mean"], 3)) for row in rows]
@@ -59,27 +60,29 @@ def test_records_stand_for_runs_whose_folder_is_gone(here, tmp_path):
 
 def test_experiments_that_are_one_run_have_one_record(here, tmp_path):
     """noise_gaussian is table1_zero_mean."""
-    complete(Job("table1_zero_mean", 0, here), acc_k=99.1)
+    complete(Job("table1_zero_mean", 0), acc_k=99.1)
     out = tmp_path / "out"
-    assert reproduce.main(["table1", "run=false", f"out={out}", *here]) == 0
+    assert reproduce.main(["table1", "run=false", f"out={out}"]) == 0
     assert [path.name for path in (out / "runs").iterdir()] == ["table1_zero_mean-seed0.json"]
-    shutil.rmtree(tmp_path / "runs")
-    assert reproduce.main(["noise", "run=false", f"out={out}", *here]) == 0
+    shutil.rmtree(here)
+    assert reproduce.main(["noise", "run=false", f"out={out}"]) == 0
     (row,) = json.loads((out / "noise.json").read_text())
     assert (row["row"], row["mean"], row["n"]) == ("gaussian", 99.1, 1)
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"config": {}, "metrics": {"seed": 0}}'])
-def test_a_damaged_record_is_said_before_anything_runs(tmp_path, here, capsys, monkeypatch, text):
+def test_a_damaged_record_is_said_before_anything_runs(tmp_path, capsys, monkeypatch, text):
     monkeypatch.setattr(queue, "run_all", lambda *_: pytest.fail("a run was started"))
     (tmp_path / "out" / "runs").mkdir(parents=True)
     (tmp_path / "out" / "runs" / "table3_det-seed0.json").write_text(text)
-    assert reproduce.main(["table3", f"out={tmp_path / 'out'}", *here]) == 2
+    assert reproduce.main(["table3", f"out={tmp_path / 'out'}"]) == 2
     message = capsys.readouterr().err
     assert "table3_det-seed0.json is not a record of a run: restore it, or delete it" in message
     assert message.count("\n") == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_phase_transition_from_records(here, tmp_path):
     accuracies = {"acc_1": 98.0, "acc_k": 99.0}
     lines = [
@@ -87,10 +90,10 @@ def test_the_phase_transition_from_records(here, tmp_path):
         | accuracies
         for e in (1, 2)
     ]
-    complete(Job("small/phase_loguniform", 0, here), lines)
-    command = ["phase", "fig3", "scale=small", "run=false", f"out={tmp_path / 'out'}", *here]
+    complete(Job("small/phase_loguniform", 0), lines)
+    command = ["phase", "fig3", "scale=small", "run=false", f"out={tmp_path / 'out'}"]
     assert reproduce.main(command) == 0
-    shutil.rmtree(tmp_path / "runs")
+    shutil.rmtree(here)
     (tmp_path / "out" / "fig3.png").unlink()
     assert reproduce.main(command) == 0 and (tmp_path / "out" / "fig3.png").exists()
     (tmp_path / "out" / "fig3.png").unlink()
@@ -176,13 +179,14 @@ def test_one_figure_that_cannot_be_drawn_does_not_stop_the_others(kind, tmp_path
     assert capsys.readouterr().err == "fig6: no image is right\n" and (tmp_path / "fig2.png").exists()
 
 
-def test_the_page_has_what_was_made_before(here, tmp_path):
-    complete(Job("noise_bernoulli", 0, here))
+@pytest.mark.usefixtures("here", "undrawn")
+def test_the_page_has_what_was_made_before(tmp_path):
+    complete(Job("noise_bernoulli", 0))
     page = tmp_path / "report.html"
     assert reproduce.main(["fig2", f"out={tmp_path}"]) == 0
-    assert reproduce.main(["fig6", "run=false", f"out={tmp_path}", *here]) == 1, "nothing is made of nothing"
+    assert reproduce.main(["fig6", "run=false", f"out={tmp_path}"]) == 1, "nothing is made of nothing"
     assert "Figure 2" in page.read_text() and "Section 3.3" not in page.read_text()
-    assert reproduce.main(["noise", "run=false", f"out={tmp_path}", *here]) == 0
+    assert reproduce.main(["noise", "run=false", f"out={tmp_path}"]) == 0
     assert "Figure 2" in page.read_text() and "Section 3.3" in page.read_text()
 
 
@@ -213,8 +217,9 @@ def test_toy_from_nothing_and_again(tmp_path, capsys):
     assert "1 of 1 runs are finished already" in capsys.readouterr().out
 
 
-def test_what_is_missing_is_said(here, tmp_path, capsys):
-    assert reproduce.main(["table3", "run=false", f"out={tmp_path / 'out'}", *here]) == 1
+@pytest.mark.usefixtures("here")
+def test_what_is_missing_is_said(tmp_path, capsys):
+    assert reproduce.main(["table3", "run=false", f"out={tmp_path / 'out'}"]) == 1
     assert "no finished run yet for: table3" in capsys.readouterr().err
 
 

@@ -1,5 +1,7 @@
 """What there is and what is missing: the list, and the queue that it makes."""
 
+import shutil
+
 import pytest
 
 from tests.paper.by_hand import complete
@@ -14,11 +16,12 @@ from varnet.paper.status import Costs, by_cost, lines, summary, without_recorded
 @pytest.fixture
 def library(here, tmp_path):
     """One run of Bernoulli noise at full scale and one at the small one, of which only records are left."""
-    complete(Job("noise_bernoulli", 0, here), seconds=7200.0)
-    complete(Job("small/noise_bernoulli", 4, here), seconds=100.0, epochs=20)
+    complete(Job("noise_bernoulli", 0), seconds=7200.0)
+    complete(Job("small/noise_bernoulli", 4), seconds=100.0, epochs=20)
     out = tmp_path / "out"
-    assert reproduce.main(["noise", "run=false", f"out={out}", *here]) == 0
-    return Library(3, "full", (f"out_dir={tmp_path / 'elsewhere'}",), False, out / "runs")
+    assert reproduce.main(["noise", "run=false", f"out={out}"]) == 0
+    shutil.rmtree(here)
+    return Library(3, "full", (), False, out / "runs")
 
 
 def test_every_row_has_a_line(library):

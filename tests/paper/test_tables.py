@@ -10,11 +10,12 @@ from varnet.report import Row, as_html, markdown, rows_of
 from varnet.report.tables import cells
 
 
-def test_the_table_of_fixture_runs(here):
+@pytest.mark.usefixtures("here")
+def test_the_table_of_fixture_runs():
     for seed, value in enumerate((99.1, 99.3, 99.5)):
-        finished(Job("noise_bernoulli", seed, here), acc_k=value)
-    finished(Job("small/noise_uniform", 0, here), acc_k=98.0, epochs=20)
-    rows = rows_of(TARGETS["noise"].published, Library(1, "full", here).metrics)
+        finished(Job("noise_bernoulli", seed), acc_k=value)
+    finished(Job("small/noise_uniform", 0), acc_k=98.0, epochs=20)
+    rows = rows_of(TARGETS["noise"].published, Library(1, "full").metrics)
     assert markdown(rows) == (
         "| row | metric | published | ours | n | difference | verdict | scale |\n"
         "|---|---|---|---|---|---|---|---|\n"
@@ -34,20 +35,22 @@ def test_the_poster_and_small_numbers_are_shown():
     assert shown == ["layer", "KL", "1.70 (poster 0.36)", "0.01234", "1", "-1.69", "not shown", "full, 200 epochs"]
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("shares", "compression", "wanted"), [((100.0, 100.0), 5000.0, 100.0), ((99.0, 100.0), 200.0, 99.5)]
 )
-def test_the_sparsity_of_a_whole_network(here, shares, compression, wanted):
+def test_the_sparsity_of_a_whole_network(shares, compression, wanted):
     sparsity = dict(zip(("dense1", "dense2"), shares, strict=True))
-    job = Job("random_labels_mnist_sparse_vd", 0, here)
+    job = Job("random_labels_mnist_sparse_vd", 0)
     finished(job, acc_det=10.0, train_acc_det=10.0, sparsity=sparsity, compression=compression)
-    rows = rows_of(TARGETS["random_labels"].published, Library(1, "full", here).metrics)
+    rows = rows_of(TARGETS["random_labels"].published, Library(1, "full").metrics)
     assert [row.mean for row in rows] == [10.0, 10.0, wanted]
 
 
-def test_a_run_with_another_configuration_is_not_taken_for_a_row(here):
-    finished(Job("noise_bernoulli", 0, here))
-    other = Job("noise_bernoulli", 1, here)
+@pytest.mark.usefixtures("here")
+def test_a_run_with_another_configuration_is_not_taken_for_a_row():
+    finished(Job("noise_bernoulli", 0))
+    other = Job("noise_bernoulli", 1)
     finished(other)
     other.folder().rename(other.folder().with_name("seed1-deadbeef"))
-    assert [row.n for row in rows_of(TARGETS["noise"].published, Library(3, "full", here).metrics)] == [1]
+    assert [row.n for row in rows_of(TARGETS["noise"].published, Library(3, "full").metrics)] == [1]

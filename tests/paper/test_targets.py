@@ -53,11 +53,11 @@ def test_the_order_is_tables_then_figures_those_of_the_paper_first():
     ]  # fmt: skip
 
 
-@pytest.mark.usefixtures("strangers_files")
-def test_a_new_file_is_built_listed_and_part_of_all(tmp_path, here, capsys):
+@pytest.mark.usefixtures("here", "strangers_files")
+def test_a_new_file_is_built_listed_and_part_of_all(tmp_path, capsys):
     out = tmp_path / "out"
-    complete(Job("noise_uniform", 0, here), acc_k=97.5)
-    assert reproduce.main(["mine", "fig42", "run=false", f"out={out}", *here]) == 0
+    complete(Job("noise_uniform", 0), acc_k=97.5)
+    assert reproduce.main(["mine", "fig42", "run=false", f"out={out}"]) == 0
     (row,) = read(out / "mine.json")
     assert (row.row, row.published, row.mean) == ("a row", 98.0, 97.5)
     assert json.loads((out / "fig42.numbers.json").read_text()) == {"runs": 1}

@@ -1,5 +1,6 @@
 """Published numbers and finished runs -> rows -> Markdown and HTML. Scales and precisions are never mixed in a row."""
 
+import functools
 import html
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -43,6 +44,7 @@ def precision_option(precision: str) -> str:
 
 def rows_of(published: Iterable[Published], runs: FindRuns) -> list[Row]:
     """A row for each scale and precision of training at which there is a finished run."""
+    runs = functools.cache(runs)  # of an experiment that many rows share
     return [
         _row(line, scale, precision, found)
         for scale in SCALES
