@@ -152,6 +152,25 @@ def test_a_model_that_cannot_be_traced_is_run_whole():
     assert_like_the_model(ByValue(), torch.randn(3, 6), shared=False)
 
 
+class Optional(nn.Module):
+    """Arguments that may be left out, and control flow that depends on them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.layer = nn.Linear(6, 5), Linear(5, 3, log_alpha=0.0)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, scale: float = 2.0, *, twice: bool = False) -> Tensor:
+        x = self.first(x) * scale
+        x = x if mask is None else x * mask
+        return self.layer(x + x if twice else x)
+
+
+def test_arguments_that_are_left_out_have_their_defaults():
+    model = Optional()
+    assert_like_the_model(model, torch.randn(4, 6))
+    assert counted(model, model.first, torch.randn(4, 6), 5) == 1
+
+
 def test_a_model_with_several_outputs_is_run_whole():
     class Two(ByValue):
         def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
-from varnet.evaluation.probing import Probe, samples_locally
+from varnet.evaluation.probing import Probe, named, samples_locally
 from varnet.evaluation.untouched import Generators
 
 SIZES = (2, 3)  # rows of the trials
@@ -33,7 +33,7 @@ def batched(module: fx.GraphModule, prefix: nn.Module, suffix: nn.Module, x: Ten
     except Unfoldable:
         raise
     except Exception as error:  # of a model that does not take this number of rows
-        raise Unfoldable(f"it fails on {SIZES[0]} or {SIZES[1]} rows ({type(error).__name__}: {error})") from error
+        raise Unfoldable(f"it fails on {SIZES[0]} or {SIZES[1]} rows ({named(error)})") from error
     return chosen
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from varnet.evaluation.agreement import check_agreement
 from varnet.evaluation.folding import Unfoldable, batched
 from varnet.evaluation.halves import halves
-from varnet.evaluation.probing import Probe, RunWhole, traced
+from varnet.evaluation.probing import Probe, RunWhole, named, traced
 from varnet.evaluation.untouched import untouched
 
 ROWS = 2  # on which a cut is found and checked
@@ -100,7 +100,7 @@ def cut(model: nn.Module, x: Tensor, fold: int | None = None) -> tuple[Cut | Non
         except RunWhole as reason:
             return None, str(reason)
         except Exception as error:  # of a model that does not take so few rows
-            return None, f"it fails on {len(few)} rows ({type(error).__name__}: {error})"
+            return None, f"it fails on {len(few)} rows ({named(error)})"
 
 
 def _checked(model: nn.Module, x: Tensor, fold: int | None) -> Cut:

@@ -3,6 +3,7 @@
 A graph that would not do what the model does is refused here, with the reason: `RunWhole`.
 """
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,17 +25,28 @@ def traced(model: nn.Module, x: Tensor) -> fx.GraphModule:
     _refuse_hooks(model)
     generators = Generators(x)
     try:
-        module = fx.GraphModule(model, _Tracer().trace(model))
+        module = fx.GraphModule(model, _Tracer().trace(model, _left_out(model)))
     except RunWhole:
         raise
     except Exception as error:  # control flow that depends on values, and whatever else cannot be traced
-        raise RunWhole(f"torch.fx cannot trace it ({type(error).__name__}: {error})") from error
+        raise RunWhole(f"torch.fx cannot trace it ({named(error)})") from error
     if generators.moved():  # the noise would be a constant of the graph
         raise RunWhole("it draws noise in a shape of its own, which a trace makes a constant")
     (output,) = module.graph.find_nodes(op="output")
     if not isinstance(output.args[0], fx.Node):
         raise RunWhole("it has several outputs")
     return module
+
+
+def _left_out(model: nn.Module) -> dict[str, object] | None:
+    """Defaults of all arguments but the first, which is all that is given; a trace would take them for tensors."""
+    others = list(inspect.signature(model.forward).parameters.values())[1:]
+    return {one.name: one.default for one in others if one.default is not one.empty} or None
+
+
+def named(error: Exception) -> str:
+    """Shorten an error to its kind and its first line."""
+    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
 
 
 def _refuse_hooks(model: nn.Module) -> None:
