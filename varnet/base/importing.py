@@ -47,7 +47,7 @@ def _parts(path: object, key: str) -> tuple[str, list[str]]:
 def _search_current_folder() -> None:
     """An installed command has the folder of its script on the path in place of the current one."""
     here = os.getcwd()
-    if not sys.flags.safe_path and not {"", here} & set(sys.path):
+    if not getattr(sys.flags, "safe_path", False) and not {"", here} & set(sys.path):
         sys.path.insert(0, here)
     importlib.invalidate_caches()  # the module may have been written a moment ago
 

@@ -46,7 +46,7 @@ def read(path: Path, name: str) -> Cached:
     sizes = [prod(shape) for shape in shapes]
     if len(payload) != sum(sizes):
         raise DamagedCache(f"it has {len(payload):,} of {sum(sizes):,} bytes")
-    if zlib.crc32(payload) != header["crc32"]:
+    if zlib.crc32(payload.data) != header["crc32"]:
         raise DamagedCache("its checksum is wrong")
     parts = np.split(payload, np.cumsum(sizes)[:-1])
     return Cached({k: p.reshape(s) for k, p, s in zip(KEYS, parts, shapes, strict=True)}, header["source"], path)
@@ -57,7 +57,7 @@ def write(path: Path, name: str, arrays: Arrays, source: str, scratch: Path, adv
     parts = [np.ascontiguousarray(arrays[key]).reshape(-1) for key in KEYS]
     crc = 0
     for part in parts:
-        crc = zlib.crc32(part, crc)
+        crc = zlib.crc32(part.data, crc)
     shapes = {key: arrays[key].shape for key in KEYS}
     header = json.dumps({"format": FORMAT, "dataset": name, "source": source, "crc32": crc, "shapes": shapes})
     unfinished = scratch / path.name
@@ -65,7 +65,7 @@ def write(path: Path, name: str, arrays: Arrays, source: str, scratch: Path, adv
         file.write(header.encode() + b"\n")
         for part in parts:
             for start in range(0, len(part), CHUNK):
-                advance(file.write(part[start : start + CHUNK]))
+                advance(file.write(part[start : start + CHUNK].data))
         file.flush()
         os.fsync(file.fileno())
     os.replace(unfinished, path)

@@ -1,14 +1,19 @@
 """The tensors of a dataset, and batches of them."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from torch import Tensor
 
 from varnet.data.loader import Loader
 from varnet.errors import DataError
 
-Tensors = dict[str, Tensor]  # train_x, train_y, test_x, test_y
+
+class Tensors(TypedDict):
+    train_x: Tensor
+    train_y: Tensor
+    test_x: Tensor
+    test_y: Tensor
 
 
 @dataclass(frozen=True, eq=False)

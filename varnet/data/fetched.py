@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 import torch
 
@@ -25,8 +26,8 @@ class Fetched(Spec):
 
     def load(self, data_dir: str | PathLike | None, labels: str | None, seed: int, own: dict) -> Dataset:
         fetched = fetch(self, data_folder(data_dir))
-        column, classes = self.labels.get(labels) or next(iter(self.labels.values()), (None, self.classes))
-        tensors = {key: torch.from_numpy(array) for key, array in fetched.arrays.items()}
+        column, classes = self.labels.get(labels or "") or next(iter(self.labels.values()), (None, self.classes))
+        tensors: dict[str, Any] = {key: torch.from_numpy(array) for key, array in fetched.arrays.items()}
         for split in ("train", "test"):
             tensors[f"{split}_x"] = tensors[f"{split}_x"].permute(0, 3, 1, 2)
             y = tensors[f"{split}_y"].long()

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -36,7 +37,7 @@ def why_unwritable(folder: Path) -> str | None:
 
 
 @contextmanager
-def scratch_folder(parent: Path | None):
+def scratch_folder(parent: Path | None) -> Iterator[Path]:
     """A folder for downloads that is gone afterwards; in the system's temporary folder where `parent` is None."""
     if parent is not None:
         _remove_abandoned(parent)
@@ -52,7 +53,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 @contextmanager
-def one_process_at_a_time(folder: Path, name: str):
+def one_process_at_a_time(folder: Path, name: str) -> Iterator[None]:
     """So that two runs that start together fetch once. Where locks do not work, both fetch, which does no harm."""
     with ExitStack() as stack:
         try:

@@ -32,7 +32,8 @@ def dataset_of(given: object, name: str, source: str) -> Dataset:
     labels = {key: _labels(key, value, splits[f"{key[:-2]}_x"]) for key, value in parts.items() if key.endswith("_y")}
     classes = _classes(parts.get("classes"), labels)
     mean, std = (_per_channel(key, parts.get(key), splits["train_x"]) for key in ("mean", "std"))
-    return Dataset(name, **splits, **labels, classes=classes, source=source, mean=mean, std=std)
+    tensors: dict[str, Any] = splits | labels
+    return Dataset(name, **tensors, classes=classes, source=source, mean=mean, std=std)
 
 
 def _parts(given: object) -> dict[str, Any]:

@@ -143,10 +143,10 @@ class Loader:
         size, device = len(self.y), self.y.device
         order = torch.randperm(size, generator=self.generator) if self.shuffle else None
         draws = torch.randint(DRAWS, (size,), generator=self.generator) if self.augment else None
-        if self.augment == ALTERNATING:
+        if draws is not None and self.augment == ALTERNATING:
             flips = (self._first_flips + self._epoch) % 2
             draws = draws // 2 * 2 + (flips if order is None else flips[order])
-        return tuple(None if drawn is None else drawn.to(device) for drawn in (order, draws))
+        return order if order is None else order.to(device), draws if draws is None else draws.to(device)
 
     def _batch(self, part: slice, order: Tensor | None, draws: Tensor | None) -> tuple[Tensor, Tensor]:
         if order is None:
@@ -162,7 +162,9 @@ class Loader:
         if not self.channels_last:
             x = x.permute(0, 3, 1, 2)
         x = x.reshape(batch, -1).float()
-        x = (x if self.shift is None else x.sub_(self.shift)).div_(self.scale)
+        if self.shift is not None:
+            x = x.sub_(self.shift)
+        x = x if self.scale is None else x.div_(self.scale)
         if self.channels_last:
             return x.view(batch, height, width, channels).permute(0, 3, 1, 2)
         return x.view(batch, channels, height, width)

@@ -66,15 +66,15 @@ def _split(
         raise ConfigError(
             f"is invalid: dataset={data.name} has validation data, so use null", "validation_size", validation_size
         )
-    if _given("validation_size", validation_size, len(data.train_y) - 1, "training images", data.name):
-        chosen = balanced(data.train_y, validation_size, seed)
+    if size := _given("validation_size", validation_size, len(data.train_y) - 1, "training images", data.name):
+        chosen = balanced(data.train_y, size, seed)
         held_out = _pair(data, "train", "validation", chosen)
         data = replace(_part(data, "train", others(len(data.train_y), chosen)), **held_out)
     left = f"training images left by validation_size={validation_size}" if validation_size else "training images"
-    if _given("train_size", train_size, len(data.train_y), left, data.name):
-        data = _part(data, "train", balanced(data.train_y, train_size, seed))
-    if _given("test_size", test_size, len(data.test_y), "test images", data.name):
-        data = _part(data, "test", balanced(data.test_y, test_size, seed))
+    if size := _given("train_size", train_size, len(data.train_y), left, data.name):
+        data = _part(data, "train", balanced(data.train_y, size, seed))
+    if size := _given("test_size", test_size, len(data.test_y), "test images", data.name):
+        data = _part(data, "test", balanced(data.test_y, size, seed))
     return data
 
 
@@ -82,13 +82,11 @@ def _part(data: Dataset, split: str, chosen: Tensor) -> Dataset:
     return replace(data, **_pair(data, split, split, chosen))
 
 
-def _pair(data: Dataset, split: str, new_name: str, chosen: Tensor) -> dict[str, Tensor]:
+def _pair(data: Dataset, split: str, new_name: str, chosen: Tensor) -> dict[str, Any]:
     return {f"{new_name}_{end}": take(getattr(data, f"{split}_{end}"), chosen) for end in ("x", "y")}
 
 
-def _given(key: str, value: int | None, most: int, what: str, name: str) -> bool:
-    if value is None:
-        return False
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most:
-        return True
+def _given(key: str, value: int | None, most: int, what: str, name: str) -> int | None:
+    if value is None or whole(1, most).fits(value):
+        return value
     raise ConfigError(f"does not fit the {what} of dataset={name}: use null or a whole number up to {most}", key, value)

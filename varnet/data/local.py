@@ -37,8 +37,8 @@ def read_members(archive: Path, names: Collection[str], limit: int) -> Files:
         with tarfile.open(archive, "r:gz") as tar:
             for member in tar:
                 name = member.name.rsplit("/", 1)[-1]
-                if name in names and member.isfile():
-                    files[name] = tar.extractfile(member).read(limit + 1)
+                if name in names and (content := tar.extractfile(member)):  # None: no file but a folder
+                    files[name] = content.read(limit + 1)
     except UNREADABLE as error:
         raise SourceError(f"cannot be read: {error}") from error
     if missing := [name for name in names if name not in files]:

@@ -4,7 +4,7 @@ The data's part of the negative ELBO is linear in alpha, so that alpha minimises
 the squared ratio of the weight to its standard error: a problem in one dimension for each feature.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.optimize
@@ -30,14 +30,14 @@ class Divergence(Protocol):
 class LogUniform:
     """Variational dropout: p(log|w|) = const."""
 
-    def kl(self, log_alpha):
+    def kl(self, log_alpha: np.ndarray) -> np.ndarray:
         return prior.loguniform_exact(torch.from_numpy(np.asarray(log_alpha, float))).numpy()
 
-    def slope(self, log_alpha):
+    def slope(self, log_alpha: np.ndarray) -> np.ndarray:
         u = np.exp(-log_alpha / 2) / np.sqrt(2)
         return -u * scipy.special.dawsn(u)
 
-    def best(self, c):
+    def best(self, c: np.ndarray) -> np.ndarray:
         """Newton's method for 2 u^3 D(u) = c, u = (2 alpha)^-1/2, in logarithms, where the slope is within 2 and 4."""
         log_c = np.log(np.maximum(c, np.finfo(float).tiny))
         log_u = np.where(log_c < 0, (log_c - np.log(2)) / 4, log_c / 2)
@@ -52,13 +52,13 @@ class LogUniform:
 class ARD:
     """Gaussian KL: p(w) = N(0, its best variance), KL = log(1 + 1/alpha) / 2."""
 
-    def kl(self, log_alpha):
+    def kl(self, log_alpha: np.ndarray) -> np.ndarray:
         return np.logaddexp(0, -np.asarray(log_alpha, float)) / 2
 
-    def slope(self, log_alpha):
+    def slope(self, log_alpha: np.ndarray) -> np.ndarray:
         return -scipy.special.expit(-log_alpha) / 2
 
-    def best(self, c):
+    def best(self, c: np.ndarray) -> np.ndarray:
         """The root of alpha (1 + alpha) = 1/(2c)."""
         c = np.maximum(c, np.finfo(float).tiny)
         return np.clip(-np.log(c) - np.log1p(np.sqrt(1 + 2 / c)), LOW, HIGH)
@@ -71,7 +71,7 @@ def log_alpha_at(divergence: Divergence, z2: float) -> float:
     both priors alpha is infinite up to z = 1: one feature of pure noise in three has a finite alpha.
     """
 
-    def excess(log_alpha):
+    def excess(log_alpha: Any) -> Any:
         return np.log(-2 * divergence.slope(log_alpha)) + 2 * np.logaddexp(0, log_alpha) - log_alpha - np.log(z2)
 
     return HIGH if excess(HIGH) > 0 else LOW if excess(LOW) < 0 else scipy.optimize.brentq(excess, LOW, HIGH)

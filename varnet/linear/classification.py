@@ -7,8 +7,10 @@ weights h_n and kappa_d = alpha_d sum_n h_n x_nd^2. No step raises the negative 
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, logsumexp, roots_hermitenorm, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -99,7 +101,8 @@ class Logistic:
         mu = ridge(root * (self.x - x_mean), root[:, 0] * (target - target_mean), kappa)
         self._move(mu=mu, bias=target_mean - x_mean @ mu)
 
-    def _move(self, **target) -> None:
+    def _move(self, **target: Any) -> None:
+        """Towards the target as far as it lowers the loss: all the way, half of it, and so on."""
         old, loss, fraction = {key: getattr(self, key) for key in target}, self.loss, 1.0
         for _ in range(HALVINGS):
             for key, value in target.items():
@@ -132,9 +135,18 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
     `relevant_` (a mask: to any class), `negative_elbo_` (by iteration, a list for each row), `n_iter_`, `threshold_`.
     """
 
-    divergence = LogUniform()
+    divergence: Divergence = LogUniform()
 
-    def __init__(self, *, threshold="ebic", fit_intercept=True, n_nodes=32, tol=1e-3, max_iter=1000, class_weight=None):
+    def __init__(
+        self,
+        *,
+        threshold: float | str = "ebic",
+        fit_intercept: bool = True,
+        n_nodes: int = 32,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        class_weight: Mapping | str | None = None,
+    ):
         self.threshold = threshold
         self.fit_intercept = fit_intercept
         self.n_nodes = n_nodes
@@ -142,7 +154,7 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
         self.max_iter = max_iter
         self.class_weight = class_weight
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "VDClassifier":
         self._check_options()
         X, y, weight = training_data(self, X, y, sample_weight)
         check_classification_targets(y)
@@ -183,34 +195,35 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
         mu, variance, log_alpha, history = self._descend(problem, weight.sum(), used, x.shape[1])
         return mu, problem.bias, variance, log_alpha, history
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """The log odds of E sigmoid(w'x + b), a column for each class; one number per object for two classes."""
         log_p, log_not_p = self._log_probability(X)
         odds = log_p - log_not_p
         return odds[:, 0] if len(self.classes_) == 2 else odds
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """E sigmoid(w'x + b) over q; for more than two classes divided by their sum."""
         log_p, log_not_p = self._log_probability(X)
         if len(self.classes_) == 2:
             return np.exp(np.hstack([log_not_p, log_p]))
         return softmax(log_p, axis=1)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         best = self.predict_proba(X).argmax(1)
         return self.classes_[best]
 
-    def _log_probability(self, X) -> tuple[np.ndarray, np.ndarray]:
+    def _log_probability(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """log E sigmoid(w'x + b) and log E sigmoid(-w'x - b), objects x rows, which keep their digits near 0 and 1."""
         X = dense(new_data(self, X), self.relevant_)
         mean = X @ self.coef_[:, self.relevant_].T + self.intercept_
         std = np.sqrt(np.square(X - self.mean_[self.relevant_]) @ self.variance_[:, self.relevant_].T)
         nodes, weights = normal_nodes(self.n_nodes)
         logits = mean[..., None] + std[..., None] * nodes
-        return tuple(logsumexp(log_expit(sign * logits), axis=-1, b=weights) for sign in (1, -1))
+        log_p, log_not_p = (logsumexp(log_expit(sign * logits), axis=-1, b=weights) for sign in (1, -1))
+        return log_p, log_not_p
 
 
 class GKLClassifier(VDClassifier):
     """Gaussian KL (G-KL RVC): VDClassifier with the best Gaussian prior of each weight, KL = log(1 + 1/alpha) / 2."""
 
-    divergence = ARD()
+    divergence: Divergence = ARD()

@@ -1,13 +1,13 @@
 """What the estimators share: options, standardised features, weights in the user's units."""
 
 import hashlib
-import numbers
 import warnings
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
 from varnet.base.checks import SWITCH, Check, number, or_null
@@ -15,7 +15,9 @@ from varnet.errors import ConfigError
 from varnet.linear.alpha import HIGH, Divergence
 from varnet.linear.descent import Problem, descend, limits_of
 
-COUNT = Check(lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and v > 0, "a whole number from 1")
+COUNT = Check(
+    lambda v: isinstance(v, int | np.integer) and not isinstance(v, bool) and int(v) > 0, "a whole number from 1"
+)
 CHECKS = {
     "fit_intercept": SWITCH,
     "tol": number(0, above=True),
@@ -70,7 +72,7 @@ class LinearEstimator(BaseEstimator):
     divergence: Divergence
     relevant_: np.ndarray
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags

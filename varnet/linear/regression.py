@@ -7,7 +7,10 @@ The negative ELBO (slides, "Variational Dropout: linear regression"), s2 the var
 is minimised over alpha, mu and s2 in turn, so that it never rises.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from varnet.linear import descent
@@ -17,6 +20,9 @@ from varnet.linear.estimator import LinearEstimator, dense, new_data, training_d
 
 class Regression:
     """The columns of x have length 1, so that kappa = alpha and the noise is a weight's standard error."""
+
+    mu: np.ndarray
+    noise_variance: float
 
     def __init__(
         self,
@@ -94,16 +100,24 @@ class VDRegressor(RegressorMixin, LinearEstimator):
     `noise_variance_`, `negative_elbo_` (by iteration), `n_iter_`, `threshold_`.
     """
 
-    divergence = LogUniform()
+    divergence: Divergence = LogUniform()
 
-    def __init__(self, *, threshold="ebic", noise_variance=None, fit_intercept=True, tol=1e-3, max_iter=1000):
+    def __init__(
+        self,
+        *,
+        threshold: float | str = "ebic",
+        noise_variance: float | None = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+    ):
         self.threshold = threshold
         self.noise_variance = noise_variance
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "VDRegressor":
         self._check_options()
         X, y, weight = training_data(self, X, y, sample_weight, y_numeric=True)
         objects = weight.sum()
@@ -126,7 +140,7 @@ class VDRegressor(RegressorMixin, LinearEstimator):
             self._warn_of_too_many(objects)
         return self
 
-    def predict(self, X, return_std=False):
+    def predict(self, X: Any, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The mean of the target and, if asked, its standard deviation: that of the noise and of the weights."""
         X = new_data(self, X)
         mean = X @ self.coef_ + self.intercept_
@@ -139,4 +153,4 @@ class VDRegressor(RegressorMixin, LinearEstimator):
 class GKLRegressor(VDRegressor):
     """Gaussian KL (G-KL RVR): VDRegressor with the best Gaussian prior of each weight, KL = log(1 + 1/alpha) / 2."""
 
-    divergence = ARD()
+    divergence: Divergence = ARD()
