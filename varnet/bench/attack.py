@@ -24,7 +24,7 @@ CASES = {  # name -> (network, input, variational layers, options, members, imag
 
 
 class Whole(nn.Module):
-    """A network that varnet.sampling cannot cut: its path depends on the images."""
+    """A network that varnet.evaluation.prefix cannot cut: its path depends on the images."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
