@@ -15,11 +15,11 @@ from varnet.linear.alpha import ARD, HIGH, LogUniform, log_alpha_at
 from varnet.linear.classification import Logistic, normal_nodes
 from varnet.linear.descent import ridge, threshold_of
 from varnet.linear.regression import Regression
-from varnet.nn import priors as prior
+from varnet.nn.priors import ard, loguniform
 
 REGRESSORS, CLASSIFIERS = [VDRegressor, GKLRegressor], [VDClassifier, GKLClassifier]
 DIVERGENCES = [LogUniform(), ARD()]
-KL = {LogUniform: prior.loguniform_exact, ARD: prior.ard}
+KL = {LogUniform: loguniform.exact, ARD: ard.kl}
 
 
 # alpha

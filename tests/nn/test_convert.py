@@ -14,7 +14,7 @@ from tests.statistics_helper import assert_mean, assert_variance
 from varnet import collapse, kl, predicting, variational
 from varnet.nn.layers import Conv2d, Linear, layers_of
 from varnet.nn.names import select
-from varnet.nn.param import LayerWise
+from varnet.nn.params import LayerWise
 from varnet.nn.theorem1 import mmd_bound
 
 
@@ -124,11 +124,11 @@ def test_converting_twice_leaves_variational_layers_alone():
     "call, key, words",
     [
         (lambda: variational(nn.Sequential(nn.Linear(2, 2)), "conv9"), "layers", ["conv9", "choose from: 0"]),
-        (lambda: variational(nn.ReLU()), None, ["ReLU", "no nn.Linear or nn.Conv2d"]),
+        (lambda: variational(nn.ReLU()), None, ["ReLU", "nn.Conv2d or nn.Linear"]),
         (lambda: variational(nn.Sequential(nn.Linear(2, 2)), [3]), "layers", ["[3]", "use all, none, a name"]),
-        (lambda: variational(nn.Linear(2, 2), prior="flat"), "prior", ["=flat", "loguniform, student, ard"]),
-        (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param", ["=layr", "zero_mean, layer, neuron"]),
-        (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), None, ["log_alpha", "with a name"]),
+        (lambda: variational(nn.Linear(2, 2), prior="flat"), "prior", ["=flat", "ard, gaussian, loguniform"]),
+        (lambda: variational(nn.Linear(2, 2), "none", param="layr"), "param", ["=layr", "additive, deterministic"]),
+        (lambda: variational(nn.Linear(2, 2), param=LayerWise(), log_alpha=3.0), "param", ["log_alpha", "with a name"]),
         (lambda: variational(nn.Linear(2, 2), layers=None), "layers", ["=null", "use all, none, a name"]),
         (lambda: collapse(nn.Linear(2, 2), threshold="high"), "threshold", ["=high", "use a number"]),
     ],

@@ -15,7 +15,7 @@ from varnet import negative_elbo, predicting, resample, set_mode
 from varnet.nn import lrt_fast as local
 from varnet.nn.layers import Conv2d, Linear, State
 from varnet.nn.networks import build
-from varnet.nn.param import PARAMS
+from varnet.nn.params import PARAMS
 
 STOCHASTIC = ("zero_mean", "layer", "neuron", "weight", "additive", "gaussian_dropout")
 GEOMETRIES = [
@@ -563,7 +563,7 @@ def test_compiled_moments(make):
 @pytest.mark.parametrize(
     "call, key, words",
     [
-        (lambda: Linear(3, 2, param="layr"), "param", ["=layr", "zero_mean, layer, neuron"]),
+        (lambda: Linear(3, 2, param="layr"), "param", ["=layr", "additive, deterministic"]),
         (
             lambda: Linear(3, 2, noise="uniform"),
             "noise",
@@ -576,7 +576,7 @@ def test_compiled_moments(make):
         (lambda: Linear(3, 2, log_alpha=-30.0), "log_alpha", ["=-30", "clip=(-20, 20)", "start inside, or widen clip"]),
         (lambda: Linear(3, 2, clip=(3, 1)), "clip", ["=(3, 1)", "use two numbers, the smaller first"]),
         (lambda: Linear(3, 2, clip=5), "clip", ["=5", "use two numbers"]),
-        (lambda: Linear(3, 2, log_alpah=1), None, ["no option 'log_alpah'", "choose from: clip, estimator"]),
+        (lambda: Linear(3, 2, log_alpah=1), "log_alpah", ["is not known", "choose from clip, estimator"]),
         (lambda: Linear(3, 2, param="neuron", log_alpha=torch.zeros(3)), "log_alpha", ["shape (3,)", "shape (2,)"]),
         (lambda: Linear(3, 2, param="layer", log_alpha=torch.zeros(2)), "log_alpha", ["shape (2,)", "shape ()"]),
         (lambda: Linear(3, 2)(torch.zeros(1, 4)), None, ["takes inputs of 3 features", "got shape (1, 4)"]),

@@ -11,6 +11,7 @@ from torch import nn
 from tests.statistics_helper import assert_mean
 from varnet import kl, negative_elbo, variational
 from varnet.nn.layers import Linear
+from varnet.nn.priors import loguniform
 
 
 def test_kl_sums_over_layers_and_counts_a_shared_layer_once():
@@ -62,9 +63,7 @@ def quadrature_elbo(mu: np.ndarray, log_alpha: float) -> float:
 
 
 def _exact_kl(log_alpha: float) -> float:
-    from varnet.nn.priors import loguniform
-
-    return loguniform(torch.tensor(log_alpha, dtype=torch.double), "exact").item()
+    return loguniform.exact(torch.tensor(log_alpha, dtype=torch.double)).item()
 
 
 def finite_differences(mu: np.ndarray, log_alpha: float, h: float = 1e-5) -> torch.Tensor:

@@ -12,9 +12,9 @@ from torch.distributions import Normal, kl_divergence
 
 from tests.nn.refused import assert_refused
 from tests.statistics_helper import assert_mean
-from varnet.nn import priors as prior
+from varnet.nn import dawson
 from varnet.nn.layers import Linear
-from varnet.nn.priors import Prior
+from varnet.nn.priors import ARD, C, ard, gaussian, loguniform, student
 
 GRID = np.linspace(-8, 12, 41)
 GAUSSIAN_PARAMS = ("zero_mean", "layer", "neuron", "weight", "additive", "gaussian_dropout")
@@ -42,45 +42,45 @@ LOG_ALPHA = torch.tensor(GRID, dtype=torch.double)
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.double, 1e-9), (torch.float, 1e-6)])
 def test_exact_equals_quadrature(dtype, tolerance):
-    value = prior.loguniform(LOG_ALPHA.to(dtype), "exact").double()
+    value = loguniform.kl(LOG_ALPHA.to(dtype), "exact").double()
     assert (value - REFERENCE).abs().max() < tolerance
 
 
 def test_exact_equals_quadrature_relatively():
     """Large alpha is where the papers' KLs matter: 400,000 weights of KL 1e-5 each."""
-    value = prior.loguniform(LOG_ALPHA, "exact")
+    value = loguniform.kl(LOG_ALPHA, "exact")
     assert ((value - REFERENCE) / REFERENCE).abs().max() < 1e-6
 
 
 def test_approx_is_within_its_error():
-    error = (prior.loguniform(LOG_ALPHA, "approx") - REFERENCE).abs()
+    error = (loguniform.kl(LOG_ALPHA, "approx") - REFERENCE).abs()
     assert error.max() < 0.0095
     wide = torch.linspace(-30, 30, 60001, dtype=torch.double)
-    difference = prior.loguniform(wide, "approx") - prior.loguniform(wide, "exact")
+    difference = loguniform.kl(wide, "approx") - loguniform.kl(wide, "exact")
     assert 0.0090 < difference.abs().max() < 0.0095  # the docstring's 0.0094
 
 
 def test_mc_is_unbiased():
-    samples = prior.loguniform(LOG_ALPHA.expand(400_000, -1), "mc")
+    samples = loguniform.kl(LOG_ALPHA.expand(400_000, -1), "mc")
     assert_mean(samples, REFERENCE)
 
 
 def test_mc_gradient_is_unbiased():
     log_alpha = torch.tensor([-6.0, -1.0, 0.0, 2.0, 6.0], dtype=torch.double)
     many = log_alpha.repeat(400_000, 1).requires_grad_()
-    (gradient,) = torch.autograd.grad(prior.loguniform(many, "mc").sum(), many)
+    (gradient,) = torch.autograd.grad(loguniform.kl(many, "mc").sum(), many)
     u = (-log_alpha / 2).exp() / math.sqrt(2)
     assert_mean(gradient, -u * torch.from_numpy(scipy.special.dawsn(u.numpy())))
 
 
 def test_exact_after_an_evaluation_and_with_nan():
-    prior._coefficients.cache_clear()
+    dawson.coefficients.cache_clear()
     layer = Linear(3, 2, estimator="exact")
     with torch.inference_mode():
         layer.kl()
     layer.kl().backward()
     assert torch.isfinite(layer.log_alpha.grad)
-    assert prior.loguniform(torch.tensor([math.nan, 0.0]), "exact").isnan().tolist() == [True, False]
+    assert loguniform.kl(torch.tensor([math.nan, 0.0]), "exact").isnan().tolist() == [True, False]
 
 
 def test_nu_reaches_the_kl_of_a_layer():
@@ -96,36 +96,36 @@ def test_nu_reaches_the_kl_of_a_layer():
 @pytest.mark.parametrize("estimator", ["approx", "exact"])
 def test_loguniform_is_positive_decreasing_and_vanishes(estimator):
     log_alpha = torch.linspace(-40, 40, 20_001, dtype=torch.double)
-    value = prior.loguniform(log_alpha, estimator)
+    value = loguniform.kl(log_alpha, estimator)
     assert (value > 0).all()
     assert (value.diff() < 0).all()
     large = torch.tensor([14.0, 18.0, 25.0, 30.0], dtype=torch.double)
     # 1/(2 alpha); the approximation's logistic term still adds 0.63 alpha^-1.487 exp(-1.87)
     torch.testing.assert_close(
-        prior.loguniform(large, estimator) * 2 * large.exp(),
+        loguniform.kl(large, estimator) * 2 * large.exp(),
         torch.ones(4, dtype=torch.double),
         rtol=0 if estimator == "exact" else 2e-3, atol=1e-6 if estimator == "exact" else 0,
     )  # fmt: skip
-    assert prior.loguniform(torch.tensor(math.inf), estimator) == 0
+    assert loguniform.kl(torch.tensor(math.inf), estimator) == 0
 
 
 def test_small_alpha_tends_to_the_entropy_term():
     """KL -> -log(alpha)/2 + C as alpha -> 0: the sign that public code has had wrong."""
-    value = prior.loguniform(torch.tensor(-30.0, dtype=torch.double), "exact")
+    value = loguniform.kl(torch.tensor(-30.0, dtype=torch.double), "exact")
     torch.testing.assert_close(value.item(), 15 + (np.euler_gamma + math.log(2)) / 2, rtol=0, atol=1e-12)
 
 
 def test_exact_gradient():
     inside = torch.linspace(-36, 19, 200, dtype=torch.double, requires_grad=True)
     outside = torch.tensor([-60.0, -40.0, 21.0, 30.0], dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradcheck(prior.loguniform_exact, inside)
-    assert torch.autograd.gradcheck(prior.loguniform_exact, outside)
-    (slope,) = torch.autograd.grad(prior.loguniform_exact(inside).sum(), inside)
+    assert torch.autograd.gradcheck(loguniform.exact, inside)
+    assert torch.autograd.gradcheck(loguniform.exact, outside)
+    (slope,) = torch.autograd.grad(loguniform.exact(inside).sum(), inside)
     u = (-inside.detach() / 2).exp() / math.sqrt(2)
     torch.testing.assert_close(slope, -u * torch.from_numpy(scipy.special.dawsn(u.numpy())), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("function", [prior.loguniform_approx, prior.ard])
+@pytest.mark.parametrize("function", [loguniform.approx, ard.kl])
 def test_gradcheck(function):
     assert torch.autograd.gradcheck(function, torch.linspace(-20, 20, 50, dtype=torch.double, requires_grad=True))
 
@@ -135,26 +135,24 @@ def test_ard_equals_torch_distributions():
     mu = torch.full_like(LOG_ALPHA, 0.7)
     alpha = LOG_ALPHA.exp()
     expected = kl_divergence(Normal(mu, alpha.sqrt() * mu), Normal(0.0, (alpha + 1).sqrt() * mu))
-    torch.testing.assert_close(prior.ard(LOG_ALPHA), expected, rtol=1e-9, atol=1e-12)
-    assert (prior.ard(LOG_ALPHA) > 0).all() and (prior.ard(LOG_ALPHA).diff() < 0).all()
+    torch.testing.assert_close(ard.kl(LOG_ALPHA), expected, rtol=1e-9, atol=1e-12)
+    assert (ard.kl(LOG_ALPHA) > 0).all() and (ard.kl(LOG_ALPHA).diff() < 0).all()
 
 
 def test_gaussian_equals_torch_distributions_and_is_0_at_the_prior():
     mean, std = torch.randn(50, dtype=torch.double), torch.rand(50, dtype=torch.double) + 0.1
     expected = kl_divergence(Normal(mean, std), Normal(torch.zeros_like(mean), 0.3))
-    torch.testing.assert_close(prior.gaussian(mean, std**2, 0.3), expected)
-    at_prior = prior.gaussian(torch.zeros(3, dtype=torch.double), torch.full((3,), 0.09, dtype=torch.double), 0.3)
+    torch.testing.assert_close(gaussian.kl(mean, std**2, 0.3), expected)
+    at_prior = gaussian.kl(torch.zeros(3, dtype=torch.double), torch.full((3,), 0.09, dtype=torch.double), 0.3)
     torch.testing.assert_close(at_prior, torch.zeros(3, dtype=torch.double), rtol=0, atol=1e-12)
 
 
 def test_student_tends_to_loguniform():
     mu = torch.full((200_000, 5), 0.05, dtype=torch.double)
     log_alpha = torch.tensor([-4.0, -1.0, 0.0, 2.0, 6.0], dtype=torch.double)
-    limit = prior.loguniform(log_alpha, "exact")
-    assert_mean(prior.student(mu, log_alpha.exp() * mu**2, nu=1e-16), limit)
-    gaps = [
-        (prior.student(mu, log_alpha.exp() * mu**2, nu=nu).mean(0) - limit).abs().max() for nu in (1e-2, 1e-4, 1e-8)
-    ]
+    limit = loguniform.kl(log_alpha, "exact")
+    assert_mean(student.kl(mu, log_alpha.exp() * mu**2, nu=1e-16), limit)
+    gaps = [(student.kl(mu, log_alpha.exp() * mu**2, nu=nu).mean(0) - limit).abs().max() for nu in (1e-2, 1e-4, 1e-8)]
     assert gaps[0] > gaps[1] > gaps[2]
 
 
@@ -165,9 +163,9 @@ def test_student_equals_its_integral():
         w = mean + math.sqrt(variance) * eps
         return 0.5 * (nu + 1) * math.log(nu + w * w) * math.exp(-eps * eps / 2) / math.sqrt(2 * math.pi)
 
-    expected = scipy.integrate.quad(integrand, -12, 12)[0] - 0.5 * math.log(variance) + prior.C
+    expected = scipy.integrate.quad(integrand, -12, 12)[0] - 0.5 * math.log(variance) + C
     full = torch.full((500_000,), 1.0, dtype=torch.double)
-    assert_mean(prior.student(mean * full, variance * full, nu), expected)
+    assert_mean(student.kl(mean * full, variance * full, nu), expected)
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -176,10 +174,10 @@ def test_student_by_steins_identity_has_the_slope_of_its_limit_and_little_noise(
     """As nu -> 0 the KL is the log-uniform one, a function of alpha whose slope is known."""
     mean = torch.full((400_000,), 0.3, dtype=torch.double, requires_grad=True)
     log_variance = torch.full_like(mean, log_alpha + 2 * math.log(0.3)).requires_grad_()
-    value = prior.student(mean, log_variance.exp(), gradient="stein", tied=tied)
+    value = student.kl(mean, log_variance.exp(), gradient="stein", tied=tied)
     by_mean, by_log_variance = torch.autograd.grad(value.sum(), (mean, log_variance))
-    slope = float(prior._slope(np.array(log_alpha)))
-    assert_mean(value.detach(), prior.loguniform(torch.tensor(log_alpha, dtype=torch.double), "exact"))
+    slope = float(dawson.slope(np.array(log_alpha)))
+    assert_mean(value.detach(), loguniform.kl(torch.tensor(log_alpha, dtype=torch.double), "exact"))
     assert_mean(by_log_variance, slope)
     assert_mean(0.3 * by_mean, -2 * slope)
     assert by_log_variance.std() < 1
@@ -213,7 +211,7 @@ def test_slopes_by_steins_identity_for_a_large_nu(nu, variance, tied, dtype):
     expected_log = (integral(mean, log_variance + h) - integral(mean, log_variance - h)) / (2 * h)
     means = torch.full((400_000,), mean, dtype=dtype, requires_grad=True)
     logs = torch.full_like(means, log_variance).requires_grad_()
-    found = torch.autograd.grad(prior.student(means, logs.exp(), nu, "stein", tied).sum(), (means, logs))
+    found = torch.autograd.grad(student.kl(means, logs.exp(), nu, "stein", tied).sum(), (means, logs))
     assert_mean(found[0], expected_mean)
     assert_mean(found[1], expected_log)
     assert found[0].std() < 10 and found[1].std() < 1
@@ -256,11 +254,11 @@ def test_zero_mean_kl_is_exactly_0(name, estimator, learn):
 
 
 def test_zero_mean_with_other_priors():
-    gaussian = Linear(6, 4, param="zero_mean", prior="gaussian", scale=0.5)
-    expected = kl_divergence(Normal(0.0, gaussian.sigma.detach().abs()), Normal(0.0, 0.5)).sum()
-    torch.testing.assert_close(gaussian.kl().detach(), expected)
-    student = Linear(6, 4, param="zero_mean", prior="student")
-    assert_mean(kl_samples(student), 0.0)  # scale-invariant in the limit
+    layer = Linear(6, 4, param="zero_mean", prior="gaussian", scale=0.5)
+    expected = kl_divergence(Normal(0.0, layer.sigma.detach().abs()), Normal(0.0, 0.5)).sum()
+    torch.testing.assert_close(layer.kl().detach(), expected)
+    layer = Linear(6, 4, param="zero_mean", prior="student")
+    assert_mean(kl_samples(layer), 0.0)  # scale-invariant in the limit
 
 
 @pytest.mark.parametrize("param", GAUSSIAN_PARAMS)
@@ -289,13 +287,13 @@ def test_every_prior_with_every_parameterization_has_a_finite_gradient(param, op
 def test_mc_and_student_survive_a_draw_at_the_singularity(monkeypatch):
     monkeypatch.setattr(torch, "randn_like", lambda x: -torch.ones_like(x))
     log_alpha = torch.zeros(3, requires_grad=True)
-    value = prior.loguniform(log_alpha, "mc")
+    value = loguniform.kl(log_alpha, "mc")
     value.sum().backward()
     assert torch.isfinite(value).all() and torch.isfinite(log_alpha.grad).all()
     mean = torch.ones(3, requires_grad=True)
     for gradient in ("sample", "stein"):
         mean.grad = None
-        value = prior.student(mean, torch.ones(3), gradient=gradient)
+        value = student.kl(mean, torch.ones(3), gradient=gradient)
         value.sum().backward()
         assert torch.isfinite(value).all() and torch.isfinite(mean.grad).all()
 
@@ -320,11 +318,12 @@ def test_no_prior_no_kl():
 @pytest.mark.parametrize(
     "options, key, words",
     [
-        ({"prior": "laplace"}, "prior", ["=laplace", "loguniform, student, ard, gaussian, none"]),
+        ({"prior": "laplace"}, "prior", ["=laplace", "ard, gaussian, loguniform, none, student"]),
         ({"estimator": "best"}, "estimator", ["=best", "approx, exact, mc"]),
         ({"prior": "gaussian", "scale": 0}, "scale", ["=0", "above 0"]),
         ({"prior": "gaussian", "learn_scale": "no"}, "learn_scale", ["=no", "true, false"]),
-        ({"prior": Prior("ard"), "nu": 1.0}, None, ["nu: give options with a name such as prior='ard'"]),
+        ({"prior": ARD(), "nu": 1.0}, "prior", ["ARD()", "give nu with a name such as ard"]),
+        ({"prior": "ard", "nu": -1.0}, "nu", ["=-1.0", "above 0"]),
         ({"prior": "student", "nu": -1.0}, "nu", ["=-1.0", "above 0"]),
         ({"prior": "student", "gradient": "own"}, "gradient", ["=own", "sample, stein"]),
         ({"prior": "gaussian", "param": "zero_mean", "noise": "bernoulli"}, "prior", ["=gaussian", "noise=bernoulli"]),
@@ -338,7 +337,7 @@ def test_wrong_priors(options, key, words):
 def test_exact_is_cheap(benchmark_elements=400_000):
     """Not a timing: one table look-up per weight, no quadrature, and no graph of hundreds of nodes."""
     log_alpha = torch.randn(benchmark_elements, requires_grad=True)
-    value = prior.loguniform(log_alpha, "exact")
+    value = loguniform.kl(log_alpha, "exact")
     nodes, todo = set(), [value.grad_fn]
     while todo:
         node = todo.pop()
@@ -349,4 +348,4 @@ def test_exact_is_cheap(benchmark_elements=400_000):
 
 
 def test_prior_is_plain_data():
-    assert Prior("ard") == Prior("ard")
+    assert ARD() == ARD() and student.Student(nu=1.0) != student.Student()

@@ -11,7 +11,7 @@ import scipy.optimize
 import scipy.special
 import torch
 
-from varnet.nn import priors as prior
+from varnet.nn.priors import loguniform
 
 LOW, HIGH = -20.0, 20.0  # log alpha stays between them
 
@@ -31,7 +31,7 @@ class LogUniform:
     """Variational dropout: p(log|w|) = const."""
 
     def kl(self, log_alpha: np.ndarray) -> np.ndarray:
-        return prior.loguniform_exact(torch.from_numpy(np.asarray(log_alpha, float))).numpy()
+        return loguniform.exact(torch.from_numpy(np.asarray(log_alpha, float))).numpy()
 
     def slope(self, log_alpha: np.ndarray) -> np.ndarray:
         u = np.exp(-log_alpha / 2) / np.sqrt(2)

@@ -1,46 +1,47 @@
-"""Turn any nn.Module into a variational one, and converged variational layers into variance layers (Theorem 1)."""
+"""Turn any nn.Module into a variational one."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from torch import nn
 
-from varnet.nn import param as params
-from varnet.nn import priors
-from varnet.nn.layers import Conv2d, Linear, Variational, split_options
+from varnet.nn.layers import KINDS, Variational
 from varnet.nn.names import select
-
-KINDS = {nn.Linear: Linear, nn.Conv2d: Conv2d}
+from varnet.nn.options import made
+from varnet.nn.params import Parameterization
+from varnet.nn.priors import Prior
 
 
 def variational(
     module: nn.Module,
     layers: str | Iterable[str] = "all",
-    param: str = "layer",
-    prior: str = "loguniform",
-    **options,
+    param: str | Parameterization = "layer",
+    prior: str | Prior = "loguniform",
+    **options: Any,
 ) -> nn.Module:
     """Give the Linear and Conv2d layers of a module random weights, whose means are the weights they have.
 
     Works in place and returns the module (a new layer if the module is itself a Linear or Conv2d). `layers` is "all",
-    a name as in named_modules(), a prefix, a pattern, or a list of these. The options are those of
-    varnet.param.Parameterization (log_alpha, log_sigma, clip, learn, noise) and varnet.prior.Prior (estimator, nu,
-    scale, learn_scale). The means and biases remain the same nn.Parameter objects; the other learned tensors are new,
-    so make the optimizer afterwards.
+    a name as in named_modules(), a prefix, a pattern, or a list of these. The options are the fields of the
+    parameterization (varnet.nn.params: log_alpha, log_sigma, clip, learn, noise, threshold) and of the prior
+    (varnet.nn.priors: estimator, nu, gradient, scale, learn_scale). The means and biases remain the same nn.Parameter
+    objects; the other learned tensors are new, so make the optimizer afterwards.
     """
-    param, prior = _checked(param, prior, options)
+    param, prior = made(param, prior, options)
     found = {name: m for name, m in module.named_modules(remove_duplicate=False) if _kind(m) is not None}
     if not found and layers not in ("none", []):
-        raise ValueError(f"{type(module).__name__} has no nn.Linear or nn.Conv2d layer to make variational")
+        kinds = " or ".join(f"nn.{kind.__name__}" for kind in KINDS)
+        raise ValueError(f"{type(module).__name__} has no layer to make variational: give a module with an {kinds}")
     chosen = {found[name]: name for name in select(layers, list(found))}
     for layer, name in chosen.items():
         _refuse_altered(name, layer)
-    made = {layer: _kind(layer).from_deterministic(layer, param, prior) for layer in chosen}
-    if module in made:
-        return made[module]
+    replaced = {layer: _kind(layer).from_deterministic(layer, param, prior) for layer in chosen}
+    if module in replaced:
+        return replaced[module]
     for parent in list(module.modules()):
         for name, child in list(parent._modules.items()):  # named_children() gives a shared layer only once
-            if child in made:
-                setattr(parent, name, made[child])
+            if child in replaced:
+                setattr(parent, name, replaced[child])
     _leave_fast_path(module)
     return module
 
@@ -54,13 +55,6 @@ def _leave_fast_path(module: nn.Module) -> None:
                 part.activation_relu_or_gelu = 0  # there is no such path for another activation
             if isinstance(part, nn.TransformerEncoder):
                 part.use_nested_tensor = False  # what only that path takes
-
-
-def _checked(param: object, prior: object, options: dict) -> tuple[params.Parameterization, priors.Prior]:
-    param_options, prior_options = split_options(options)
-    param, prior = params.make(param, **param_options), priors.make(prior, **prior_options)
-    prior.check(param)
-    return param, prior
 
 
 def _kind(module: nn.Module) -> type[Variational] | None:

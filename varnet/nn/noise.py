@@ -6,11 +6,13 @@ torch.func, a machine without numba) takes torch.randn.
 """
 
 import functools
+import math
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
+NOISES = ("gaussian", "bernoulli", "uniform")  # the families of section 3.3
 SMALL = 4096  # values below which calling compiled code costs more than it saves
 
 
@@ -66,6 +68,15 @@ def noise_like(x: Tensor) -> Tensor:
     ordered = in_memory_order(x)
     noise = torch.randn(ordered.shape, dtype=x.dtype, device=x.device)
     return noise if ordered is x else noise.permute(0, 3, 1, 2)
+
+
+def unit_noise(family: str, like: Tensor) -> Tensor:
+    """Independent noise of mean 0 and variance 1 in the shape of `like`."""
+    if family == "gaussian":
+        return noise_like(like)
+    if family == "bernoulli":
+        return torch.randint_like(like, 2).mul(2).sub(1)
+    return torch.rand_like(like).mul(2).sub(1).mul(math.sqrt(3))
 
 
 def shifted(mean: Tensor | None, variance: Tensor) -> Tensor:

@@ -14,9 +14,9 @@ def draw(_library: Library) -> Drawn:
     """Draw KL(q || p) of the three priors against log alpha, mu = 1; Student's t for several nu."""
     log_alpha = torch.linspace(-8, 8, 161, dtype=torch.double)
     lines = {
-        "log-uniform": loguniform(log_alpha, estimator="exact"),
-        "log-uniform, approximation": loguniform(log_alpha, estimator="approx"),
-        "ARD": ard(log_alpha),
+        "log-uniform": loguniform.exact(log_alpha),
+        "log-uniform, approximation": loguniform.approx(log_alpha),
+        "ARD": ard.kl(log_alpha),
     }
     for nu in (1e-16, 1e-2, 0.1, 1.0):
         lines[f"Student's t, nu = {nu:g}"] = student_kl(log_alpha, nu)

@@ -11,7 +11,7 @@ from torch import nn
 from varnet.base.checks import TEXT, THREADS, Check, number, one_of, or_null, whole
 from varnet.base.invocation import command
 from varnet.errors import ConfigError
-from varnet.nn.param import PARAMS, Parameterization
+from varnet.nn.params import PARAMS, Parameterization
 from varnet.rl import env as envs
 from varnet.rl import policy as policies
 from varnet.rl.trainer import Trainer

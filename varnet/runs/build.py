@@ -96,8 +96,8 @@ def _two_objects(cfg: DictConfig, data: Dataset) -> Tensor:
 
 def group_of(option: str | None) -> str:
     """The group of the configuration that an option of a network is in."""
-    groups = (group for group in ("param", "prior") if option in schema.GROUPS[group] and option != "name")
-    return next(groups, "model")
+    known = schema.groups()
+    return next((group for group in ("param", "prior") if option in known[group] and option != "name"), "model")
 
 
 SAME = {  # what a layer cannot draw anew -> what another kind of layer has in its place

@@ -25,6 +25,8 @@ from varnet.data import own_options as dataset_options
 from varnet.data.augment import ALTERNATING
 from varnet.errors import ConfigError
 from varnet.nn.networks.registry import own_options as model_options
+from varnet.nn.params import PARAMS
+from varnet.nn.priors import PRIORS
 from varnet.runs.custom import CUSTOM
 from varnet.train.optimizer import OPTIMIZERS
 from varnet.train.schedule import DECAYS
@@ -34,8 +36,8 @@ GROUPS = {  # group -> its keys
         "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", *dataset_options(),
     ),
     "model": ("name", "width", *model_options(), "activation", "bias", "batch_norm", "affine", "dropout"),
-    "param": ("name", "layers", "log_alpha", "log_sigma", "clip", "learn", "noise", "threshold", "l2"),
-    "prior": ("name", "estimator", "nu", "gradient", "scale", "learn_scale"),
+    "param": ("name", "layers", "l2"),  # and the options of the parameterizations
+    "prior": ("name",),  # and those of the priors
     "schedule": (
         "epochs", "batch_size", "lr", "decay", "warmup", "beta", "beta_from", "beta_until", "log_alpha",
         "optimizer", "momentum", "weight_decay", "beta1", "floor",
@@ -123,11 +125,16 @@ def check_each(cfg: DictConfig, checks: dict[str, Check]) -> None:
         check(key, value)
 
 
+def groups() -> dict[str, tuple[str, ...]]:
+    """The groups with all their keys, those of a parameterization or prior of the user's own among them."""
+    return {**GROUPS, "param": (*GROUPS["param"], *PARAMS.options()), "prior": (*GROUPS["prior"], *PRIORS.options())}
+
+
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range; what depends on data and model is checked when they are made."""
     custom = OmegaConf.select(cfg, "model.name") == CUSTOM
-    groups = GROUPS | ({"model": CUSTOM_KEYS} if custom else {})
-    check_values(cfg, groups, KEYS, CHECKS | (CUSTOM_CHECKS if custom else MODEL_CHECKS), command("train"))
+    known = groups() | ({"model": CUSTOM_KEYS} if custom else {})
+    check_values(cfg, known, KEYS, CHECKS | (CUSTOM_CHECKS if custom else MODEL_CHECKS), command("train"))
     schedule = cfg.schedule
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
         last = f"schedule.epochs={schedule.epochs}"

@@ -1,4 +1,4 @@
-"""Linear and Conv2d with random weights (paper eqs. 4, 39-42). What `forward` does is one state per layer:
+"""A layer with random weights (paper eqs. 4, 39-42). What `forward` does is one state per layer:
 
     sample          local reparameterization, fresh noise for every object; the state of a new layer
     weights         one draw of the weights, held over batches until `resample()`
@@ -9,16 +9,18 @@
 train() and eval() do not change it. `predicting(model, mode)` sets it on a whole model for a `with` block.
 """
 
-from dataclasses import fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from varnet.nn import lrt_fast as local
-from varnet.nn import param as params
-from varnet.nn import priors
+from varnet.nn.noise import unit_noise
+from varnet.nn.options import made
+from varnet.nn.params import Parameterization, ZeroMean
+from varnet.nn.priors import Prior
+
+KINDS: "dict[type[nn.Module], type[Variational]]" = {}  # a layer of torch -> the one that takes its place
 
 
 class State(NamedTuple):
@@ -36,15 +38,20 @@ class Posterior(NamedTuple):
 
 
 class Variational(nn.Module):
-    """A linear map with random weights. Linear and Conv2d say which map and which inputs it takes."""
+    """A linear map with random weights. A kind of layer, Linear say, tells which map, and which inputs it takes."""
 
-    def _adopt(self, module: nn.Module, param: object, prior: object, options: dict) -> None:
+    def __init_subclass__(cls, replaces: type[nn.Module] | None = None, **kwargs: object) -> None:
+        """Register a kind of layer: `variational` puts it in the place of the layers of torch that it replaces."""
+        super().__init_subclass__(**kwargs)
+        if replaces is not None:
+            KINDS[replaces] = cls
+
+    def _adopt(
+        self, module: nn.Module, param: str | Parameterization, prior: str | Prior, options: dict[str, Any]
+    ) -> None:
         """Take over the weights of a deterministic layer: they become the means."""
-        param_options, prior_options = split_options(options)
         nn.Module.__init__(self)
-        self.param = params.make(param, **param_options)
-        self.prior = priors.make(prior, **prior_options)
-        self.prior.check(self.param)
+        self.param, self.prior = made(param, prior, options)
         self.weight_shape = module.weight.shape
         self.state = State()
         self.take_shape(module)
@@ -66,11 +73,37 @@ class Variational(nn.Module):
         return tuple(tensors)
 
     @classmethod
-    def from_deterministic(cls, module: nn.Module, param="layer", prior="loguniform", **options) -> "Variational":
-        """A variational layer in place of an nn.Linear or nn.Conv2d, whose parameters it takes over."""
+    def from_deterministic(
+        cls,
+        module: nn.Module,
+        param: str | Parameterization = "layer",
+        prior: str | Prior = "loguniform",
+        **options: Any,
+    ) -> "Variational":
+        """A layer in place of a deterministic one, whose parameters it takes over."""
         layer = cls.__new__(cls)
         layer._adopt(module, param, prior, options)
         return layer
+
+    # ---- what a kind of layer says of itself
+
+    def take_shape(self, module: nn.Module) -> None:
+        """Take over what the layer of torch knows beside its parameters."""
+        raise NotImplementedError
+
+    def check_input(self, x: Tensor) -> None:
+        """Refuse an input of a wrong shape."""
+        raise NotImplementedError
+
+    def prepare(self, x: Tensor) -> tuple[Tensor, local.Convolution | None]:
+        """The input as the product takes it, and which convolution the product is; None for a dense one."""
+        raise NotImplementedError
+
+    def shape_repr(self) -> str:
+        """The arguments that make a layer of this shape, for printing."""
+        raise NotImplementedError
+
+    # ---- what all of them do
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -139,7 +172,7 @@ class Variational(nn.Module):
         if self.state.sampling == "none" or self.param.deterministic:
             return torch.zeros_like(self._std(kept)) if mean is None else mean
         std = self._std(kept)
-        noise = params.unit_noise(self.param.noise, std) if self.held_noise is None else self.held_noise
+        noise = unit_noise(self.param.noise, std) if self.held_noise is None else self.held_noise
         return std * noise if mean is None else torch.addcmul(mean, std, noise)
 
     def posterior(self) -> Posterior:
@@ -161,7 +194,7 @@ class Variational(nn.Module):
         """A new draw for the state `weights`. The noise is held, not the product: gradients flow through it."""
         if self.state.sampling != "weights":
             raise ValueError('resample() needs the state "weights": use it inside `with predicting(model, "weights")`')
-        self.held_noise = params.unit_noise(self.param.noise, self.param.std(self).detach())
+        self.held_noise = unit_noise(self.param.noise, self.param.std(self).detach())
 
     @torch.no_grad()
     def removed(self) -> Tensor:
@@ -176,69 +209,11 @@ class Variational(nn.Module):
         sigma = self.param.std(self).masked_fill(self.removed(), 0.0)
         for name in self.of_param:
             delattr(self, name)
-        self.param = params.ZeroMean()
+        self.param = ZeroMean()
         self.of_param = self._register("param=zero_mean", {"sigma": nn.Parameter(sigma)})
 
     def extra_repr(self) -> str:
         return f"{self.shape_repr()}, bias={self.bias is not None}, param={self.param.name}, prior={self.prior.name}"
-
-
-class Linear(Variational):
-    """nn.Linear with random weights."""
-
-    def __init__(self, in_features, out_features, bias=True, param="layer", prior="loguniform", **options):
-        factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
-        self._adopt(nn.Linear(in_features, out_features, bias, **factory), param, prior, options)
-
-    def take_shape(self, module: nn.Linear) -> None:
-        self.in_features, self.out_features = module.in_features, module.out_features
-
-    def check_input(self, x: Tensor) -> None:
-        if x.dim() == 0 or x.shape[-1] != self.in_features:
-            raise ValueError(f"{self} takes inputs of {self.in_features} features, got shape {tuple(x.shape)}")
-
-    def prepare(self, x: Tensor) -> tuple[Tensor, None]:
-        return x, None
-
-    def shape_repr(self) -> str:
-        return f"{self.in_features}, {self.out_features}"
-
-
-class Conv2d(Variational):
-    """nn.Conv2d with random weights. Noise is drawn per position: marginals are exact, the joint is not (eq. 41)."""
-
-    def __init__(
-        self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-        padding_mode="zeros", param="layer", prior="loguniform", **options,
-    ):  # fmt: skip
-        factory = {key: options.pop(key) for key in ("device", "dtype") if key in options}
-        module = nn.Conv2d(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, **factory
-        )
-        self._adopt(module, param, prior, options)
-
-    def take_shape(self, module: nn.Conv2d) -> None:
-        self.in_channels, self.out_channels, self.kernel_size = (
-            module.in_channels, module.out_channels, module.kernel_size,
-        )  # fmt: skip
-        self.geometry = local.Convolution(module.stride, module.padding, module.dilation, module.groups)
-        self.padding_mode, self.border = module.padding_mode, module._reversed_padding_repeated_twice
-
-    def check_input(self, x: Tensor) -> None:
-        if x.dim() not in (3, 4) or x.shape[-3] != self.in_channels:
-            raise ValueError(f"{self} takes images of {self.in_channels} channels, got shape {tuple(x.shape)}")
-
-    def prepare(self, x: Tensor) -> tuple[Tensor, local.Convolution]:
-        if self.padding_mode == "zeros":
-            return x, self.geometry
-        return F.pad(x, self.border, mode=self.padding_mode), self.geometry._replace(padding=(0, 0))
-
-    def shape_repr(self) -> str:
-        stride, padding, dilation, groups = self.geometry
-        return (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={stride}, "
-            f"padding={padding}, dilation={dilation}, groups={groups}"
-        )
 
 
 def layers_of(model: nn.Module) -> dict[str, Variational]:
@@ -250,10 +225,6 @@ def _masked(values: Tensor, kept: Tensor | None) -> Tensor:
     return values if kept is None else values * kept
 
 
-def split_options(options: dict) -> tuple[dict, dict]:
-    """Options of the parameterization and of the prior."""
-    known = [{f.name for f in fields(cls)} - {"name"} for cls in (params.Parameterization, priors.Prior)]
-    for key in options:
-        if key not in known[0] | known[1]:
-            raise ValueError(f"there is no option {key!r}; choose from: {', '.join(sorted(known[0] | known[1]))}")
-    return tuple({k: v for k, v in options.items() if k in names} for names in known)
+def factory(options: dict[str, Any]) -> dict[str, Any]:
+    """Where and in which precision to make a layer: taken out of its options."""
+    return {key: options.pop(key) for key in ("device", "dtype") if key in options}

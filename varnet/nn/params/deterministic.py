@@ -1,0 +1,24 @@
+"""Point estimates: a baseline."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from varnet.nn.params.base import Parameterization, as_parameter
+
+
+class Deterministic(Parameterization):
+    """w = mu, a point estimate: no noise and no KL."""
+
+    name = "deterministic"
+    deterministic = True
+
+    def tensors(self, weight: Tensor) -> dict[str, Tensor]:
+        return {"mu": as_parameter(weight)}
+
+    def std(self, q: nn.Module) -> Tensor:
+        return torch.zeros_like(q.mu)
+
+    def log_alpha_of(self, q: nn.Module) -> Tensor:
+        return torch.full((), -math.inf, dtype=q.mu.dtype, device=q.mu.device)
