@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor, nn
 from torch.distributions import Laplace, Normal
 
+from tests.composing import composed
 from tests.nn.refused import assert_refused
 from tests.statistics_helper import assert_mean, assert_variance
 from varnet import collapse, kl, predicting, variational
@@ -18,6 +20,7 @@ from varnet.nn.layers import KINDS, Linear, Variational
 from varnet.nn.params import PARAMS, LayerWise, Parameterization
 from varnet.nn.priors import PRIORS, Gaussian, Prior, option
 from varnet.nn.registry import import_all
+from varnet.runs.build import build_model, load_data
 from varnet.runs.schema import groups
 
 
@@ -102,6 +105,13 @@ def test_a_parameterization_of_ones_own_collapses():
     layer = Linear(6, 4, param="softplus", rho=8.0)
     assert collapse(nn.Sequential(layer))[0].collapsed
     assert set(dict(layer.named_parameters())) == {"sigma", "bias"}
+
+
+def test_an_option_that_the_model_has_too_is_refused():
+    a_prior()
+    cfg = composed("model=fc", "dataset=digits")
+    OmegaConf.update(cfg, "prior", {"name": "laplace", "width": 2.0}, merge=False)
+    assert_refused(lambda: build_model(cfg, load_data(cfg)), "prior.width", "rename it in prior=laplace")
 
 
 def test_a_file_in_the_folder_is_enough(tmp_path, monkeypatch):

@@ -46,6 +46,9 @@ def build_model(cfg: DictConfig, data: Dataset) -> nn.Module:
     """The network of a run; errors name the configuration's keys."""
     network = plain(cfg.model)
     name, random = network.pop("name"), _random(cfg)
+    for key in network.keys() & random.keys():
+        group = group_of(key)
+        raise ConfigError(f"is an option of the model too: rename it in {group}={random[group]}", f"{group}.{key}")
     if cfg.param.name == "dropout":
         network["dropout"] = True
     try:
