@@ -27,9 +27,10 @@ test-all: $(READY)  ## every test, the slow ones included
 	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
 	$(BIN)/python -m pytest -m slow
 
-lint: $(READY)  ## check style
+lint: $(READY)  ## check style, and the types of the public names
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(READY)  ## apply style
 	$(BIN)/ruff check --fix .

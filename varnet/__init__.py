@@ -44,12 +44,14 @@ HOMES = {  # module -> the public names that it has
 }
 
 
-def __getattr__(name: str) -> object:
-    home = next((module for module, names in HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module 'varnet' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"varnet.{home}"), name)
-    return value
+if not TYPE_CHECKING:  # which would take every attribute for one that is there
+
+    def __getattr__(name: str) -> object:
+        home = next((module for module, names in HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module 'varnet' has no attribute {name!r}")
+        value = globals()[name] = getattr(importlib.import_module(f"varnet.{home}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -6,6 +6,7 @@ The gradient of a stochastic network is that of its averaged prediction, eq. (2)
 The prediction from which a step is made also judges the images before it: its noise is newer than they are.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -40,7 +41,7 @@ class Attack:
     random_start: bool = False  # PGD: from a random image within the bound
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         one_of(*METHODS)("method", self.method)
         for key, check in {
             "iterations": whole(0), "samples": whole(1), "seed": whole(0), "targeted": SWITCH, "random_start": SWITCH,
@@ -58,9 +59,17 @@ class Attack:
                 "has no bound: leave out epsilon and random_start, or use pgd_linf", "method", self.method
             )
 
+    @property
+    def bound(self) -> float:
+        """epsilon as a number: infinite where there is none."""
+        return math.inf if self.epsilon is None else self.epsilon
+
 
 class Pixels(nn.Module):
     """A network for images of 0..255, normalised inside as varnet.data does it."""
+
+    shift: Tensor  # of each channel
+    scale: Tensor
 
     def __init__(self, model: nn.Module, mean: tuple[float, ...] | None = None, std: tuple[float, ...] | None = None):
         super().__init__()
@@ -116,7 +125,8 @@ def run(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack, keep: bool = F
     x = _checked(x, aim)
     project = _projection(x, attack)
     samples = attack.samples if is_random(model, x) else 1
-    images, found = [], []
+    images: list[Tensor] = []
+    found: list[Tensor] = []
     with torch.inference_mode(False), torch.enable_grad(), isolated(attack.seed), predicting(model, "sample"):
         aim = aim.clone()  # of a caller in inference mode it could not be kept for the gradient
         sampler = Sampler(model)
@@ -184,11 +194,11 @@ def _projection(x: Tensor, attack: Attack) -> Callable[[Tensor], Tensor]:
 
     def within(now: Tensor) -> Tensor:
         if attack.method == "pgd_linf":
-            now = torch.minimum(torch.maximum(now, x - attack.epsilon), x + attack.epsilon)
+            now = torch.minimum(torch.maximum(now, x - attack.bound), x + attack.bound)
         elif attack.method == "pgd_l2":
             change = now - x
             length = _norm(change)
-            now = torch.where(length > attack.epsilon, x + change * (attack.epsilon / length.clamp_min(1e-30)), now)
+            now = torch.where(length > attack.bound, x + change * (attack.bound / length.clamp_min(1e-30)), now)
         return now.clamp(0, BRIGHTEST)
 
     return within
@@ -198,10 +208,10 @@ def _start(x: Tensor, attack: Attack) -> Tensor:
     if not attack.random_start:
         return x.clone()
     if attack.method == "pgd_linf":
-        return x + attack.epsilon * (2 * torch.rand_like(x) - 1)
+        return x + attack.bound * (2 * torch.rand_like(x) - 1)
     direction = torch.randn_like(x)
     radius = torch.rand(len(x), *[1] * (x.dim() - 1), device=x.device) ** (1 / x[0].numel())  # uniform in the ball
-    return x + attack.epsilon * radius * direction / _norm(direction)
+    return x + attack.bound * radius * direction / _norm(direction)
 
 
 def _direction(x: Tensor) -> Tensor:

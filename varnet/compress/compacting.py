@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from varnet.base.checks import FINITE
-from varnet.compress.csr import conv_options, plain_conv, plain_linear
+from varnet.compress.csr import Sparse, conv_options, plain_conv, plain_linear
 from varnet.compress.packed import DESCRIBED, Compact, Report, Row, assembled, load, pack, packed, save, torch_bytes
 from varnet.compress.units import Stages, reduce
 from varnet.evaluation.sparsity import kept
@@ -69,9 +69,12 @@ def deterministic(model: nn.Sequential, threshold: float | None = 3.0) -> nn.Seq
 def _chain(model: nn.Sequential, prefix: str = "") -> list[tuple[str, nn.Module]]:
     """Layers in order, those of nested nn.Sequential too."""
     _refuse_hooks(prefix.rstrip("_") or "the model", model)
-    found = []
+    found: list[tuple[str, nn.Module]] = []
     for name, module in model._modules.items():  # named_children() gives a layer that is used twice only once
-        found += _chain(module, f"{prefix}{name}_") if _in_a_row(module) else [(prefix + name, module)]
+        if isinstance(module, nn.Sequential) and _in_a_row(module):
+            found += _chain(module, f"{prefix}{name}_")
+        else:
+            found.append((prefix + name, module))
     return found
 
 
@@ -92,9 +95,9 @@ def _refuse_hooks(name: str, module: nn.Module) -> None:
 
 def _plain(name: str, module: nn.Module, threshold: float | None) -> nn.Module:
     _refuse_hooks(name, module)
-    if _is(module, Linear, nn.Linear):
+    if isinstance(module, Linear | nn.Linear) and _is(module, Linear, nn.Linear):
         return plain_linear(_weight(name, module, threshold), _cpu(module.bias))
-    if _is(module, Conv2d, nn.Conv2d):
+    if isinstance(module, Conv2d | nn.Conv2d) and _is(module, Conv2d, nn.Conv2d):
         options = conv_options(module) if isinstance(module, nn.Conv2d) else module.geometry._asdict()
         options = {**options, "padding_mode": module.padding_mode}
         return plain_conv(_weight(name, module, threshold), _cpu(module.bias), options)
@@ -109,7 +112,7 @@ def _cpu(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.detach().cpu()
 
 
-def _weight(name: str, layer: nn.Module, threshold: float | None) -> Tensor:
+def _weight(name: str, layer: Variational | nn.Linear | nn.Conv2d, threshold: float | None) -> Tensor:
     """The means of the weights, 0 where the noise is too large."""
     weight = layer.weight.detach()  # 0 from the layer's own threshold on
     if isinstance(layer, Variational) and threshold is not None and not layer.param.deterministic:
@@ -133,7 +136,8 @@ def binding(threshold: float | None, own: float | None) -> float | None:
 
 def _folded(net: nn.Sequential) -> Stages:
     """Without dropout and with batch norm inside the layer before it; in float64, so that this costs no digits."""
-    stages, last = {}, None
+    stages: Stages = {}
+    last: nn.Module | None = None
     for name, module in net.named_children():
         if isinstance(module, NORMS):
             if not isinstance(last, nn.Linear | nn.Conv2d):
@@ -144,8 +148,9 @@ def _folded(net: nn.Sequential) -> Stages:
     return stages
 
 
-def _fold(layer: nn.Linear | nn.Conv2d, norm: nn.Module) -> None:
+def _fold(layer: nn.Linear | nn.Conv2d, norm: nn.BatchNorm1d | nn.BatchNorm2d) -> None:
     """norm(W x + b) = (s W) x + s (b - mean) + shift"""
+    assert norm.running_mean is not None and norm.running_var is not None  # _plain has refused others
     mean, variance = norm.running_mean.double(), norm.running_var.double()
     scale = (variance + norm.eps).rsqrt() * (1.0 if norm.weight is None else norm.weight.double())
     shift = 0.0 if norm.bias is None else norm.bias.double()
@@ -154,13 +159,13 @@ def _fold(layer: nn.Linear | nn.Conv2d, norm: nn.Module) -> None:
     layer.bias = nn.Parameter(bias * scale + shift, requires_grad=False)
 
 
-def _weighted(net: nn.Sequential) -> Stages:
+def _weighted(net: nn.Sequential) -> dict[str, nn.Linear | nn.Conv2d]:
     return {name: m for name, m in net.named_children() if isinstance(m, nn.Linear | nn.Conv2d)}
 
 
-def _row(name: str, before: nn.Module, after: nn.Module) -> Row:
+def _row(name: str, before: nn.Linear | nn.Conv2d, after: nn.Module) -> Row:
     about, data = pack(after)
-    kind = "dense" if isinstance(after, nn.Linear | nn.Conv2d) else "CSR"
+    kind = "CSR" if isinstance(after, Sparse) else "dense"
     nonzero = int(before.weight.count_nonzero())
-    kept = int(after.weight.count_nonzero()) if kind == "dense" else after.nonzero
+    kept = after.nonzero if isinstance(after, Sparse) else int(after.get_parameter("weight").count_nonzero())
     return Row(name, before.weight.numel(), nonzero, about["shape"], kept, kind, len(data))

@@ -11,6 +11,7 @@ import math
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -112,6 +113,7 @@ def pack(module: nn.Module) -> tuple[dict, bytes]:
     if type(module) in DESCRIBED:
         options = {key: getattr(module, key) for key in DESCRIBED[type(module)]}
         return {"kind": type(module).__name__, "options": options}, b""
+    assert isinstance(module, nn.Linear | nn.Conv2d)  # compact() makes no other layer
     weight = module.weight.detach().cpu().float().contiguous().numpy().ravel()
     bias = b"" if module.bias is None else _planes(module.bias.detach().cpu().float().numpy())
     position = weight.nonzero()[0]
@@ -132,11 +134,11 @@ def unpack(about: dict, data: bytes) -> nn.Module:
     stored = about.get("nonzero")
     parts = [] if stored is None else [(about["gap"], stored)]
     parts += [("float32", count if stored is None else stored), ("float32", shape[0] if about["bias"] else 0)]
-    *gaps, weight, bias = _arrays(data, parts)
+    *gaps, numbers, offsets = _arrays(data, parts)
     if stored is not None:
-        nonzero, weight = weight, np.zeros(count, np.float32)
-        weight[gaps[0].astype(np.int64).cumsum()] = nonzero
-    weight, bias = torch.from_numpy(weight).view(shape), torch.from_numpy(bias) if about["bias"] else None
+        nonzero, numbers = numbers, np.zeros(count, np.float32)
+        numbers[gaps[0].astype(np.int64).cumsum()] = nonzero
+    weight, bias = torch.from_numpy(numbers).view(shape), torch.from_numpy(offsets) if about["bias"] else None
     return plain_conv(weight, bias, about["options"]) if about["kind"] == "Conv2d" else plain_linear(weight, bias)
 
 
@@ -205,7 +207,7 @@ def load(path: str | Path, sparse: bool = True) -> Compact:
     return net
 
 
-def _tuples(value: object) -> object:
+def _tuples(value: Any) -> Any:
     """JSON's lists as the tuples they were."""
     if isinstance(value, dict):
         return {key: _tuples(v) for key, v in value.items()}

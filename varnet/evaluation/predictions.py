@@ -123,7 +123,7 @@ def evaluate(
     if found:
         every = all(layer.param.zero_mean for layer in found)
         zero_mean = sampled if every else predict(model, batches, "zero_mean", samples, seed=seed, fold=fold)
-    shown = {"det": det.log_probs, "1": sampled.first, "k": sampled.log_probs}
+    shown: dict[str, Tensor | None] = {"det": det.log_probs, "1": sampled.first, "k": sampled.log_probs}
     shown["zero_mean_k"] = None if zero_mean is None else zero_mean.log_probs
     return {
         f"{key}_{mode}": None if log_probs is None else measure(log_probs, det.y)

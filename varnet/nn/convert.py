@@ -28,14 +28,15 @@ def variational(
     objects; the other learned tensors are new, so make the optimizer afterwards.
     """
     param, prior = made(param, prior, options)
-    found = {name: m for name, m in module.named_modules(remove_duplicate=False) if _kind(m) is not None}
+    kinds = {m: kind for m in module.modules() if (kind := _kind(m)) is not None}
+    found = {name: m for name, m in module.named_modules(remove_duplicate=False) if m in kinds}
     if not found and layers not in ("none", []):
-        kinds = " or ".join(f"nn.{kind.__name__}" for kind in KINDS)
-        raise ValueError(f"{type(module).__name__} has no layer to make variational: give a module with an {kinds}")
+        known = " or ".join(f"nn.{kind.__name__}" for kind in KINDS)
+        raise ValueError(f"{type(module).__name__} has no layer to make variational: give a module with an {known}")
     chosen = {found[name]: name for name in select(layers, list(found))}
     for layer, name in chosen.items():
         _refuse_altered(name, layer)
-    replaced = {layer: _kind(layer).from_deterministic(layer, param, prior) for layer in chosen}
+    replaced = {layer: kinds[layer].from_deterministic(layer, param, prior) for layer in chosen}
     if module in replaced:
         return replaced[module]
     for parent in list(module.modules()):

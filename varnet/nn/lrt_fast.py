@@ -22,9 +22,9 @@ from varnet.nn.noise import forward_mode, in_memory_order, perturb_, shifted, tr
 class Convolution(NamedTuple):
     """Where the weights of a convolution are applied; None in its place means a dense layer."""
 
-    stride: tuple[int, int]
-    padding: tuple[int, int] | str
-    dilation: tuple[int, int]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...] | str
+    dilation: tuple[int, ...]
     groups: int
 
 

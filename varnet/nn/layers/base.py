@@ -9,7 +9,7 @@
 train() and eval() do not change it. `predicting(model, mode)` sets it on a whole model for a `with` block.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,11 @@ class Posterior(NamedTuple):
 class Variational(nn.Module):
     """A linear map with random weights. A kind of layer, Linear say, tells which map, and which inputs it takes."""
 
+    weight_shape: torch.Size
+    bias: nn.Parameter | None
+    held_noise: Tensor | None  # of the state `weights`
+    permutation: Tensor | None  # of the state `permuted`
+
     def __init_subclass__(cls, replaces: type[nn.Module] | None = None, **kwargs: object) -> None:
         """Register a kind of layer: `variational` puts it in the place of the layers of torch that it replaces."""
         super().__init_subclass__(**kwargs)
@@ -52,14 +57,15 @@ class Variational(nn.Module):
         """Take over the weights of a deterministic layer: they become the means."""
         nn.Module.__init__(self)
         self.param, self.prior = made(param, prior, options)
-        self.weight_shape = module.weight.shape
+        weight = cast(Tensor, module.weight)
+        self.weight_shape = weight.shape
         self.state = State()
         self.take_shape(module)
-        self.register_buffer("held_noise", None, persistent=False)  # of the state `weights`
-        self.register_buffer("permutation", None, persistent=False)  # of the state `permuted`
-        self.of_param = self._register(f"param={self.param.name}", self.param.tensors(module.weight))
-        self._register(f"prior={self.prior.name}", self.prior.tensors(module.weight))
-        self.register_parameter("bias", module.bias)
+        self.register_buffer("held_noise", None, persistent=False)
+        self.register_buffer("permutation", None, persistent=False)
+        self.of_param = self._register(f"param={self.param.name}", self.param.tensors(weight))
+        self._register(f"prior={self.prior.name}", self.prior.tensors(weight))
+        self.register_parameter("bias", cast("nn.Parameter | None", module.bias))
         self.train(module.training)
 
     def _register(self, owner: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
@@ -68,8 +74,10 @@ class Variational(nn.Module):
         for name, tensor in tensors.items():
             if name in taken:
                 raise ValueError(f"{owner} calls a tensor {name!r}, a name that the layer has in use: use another one")
-            register = self.register_parameter if isinstance(tensor, nn.Parameter) else self.register_buffer
-            register(name, tensor)
+            if isinstance(tensor, nn.Parameter):
+                self.register_parameter(name, tensor)
+            else:
+                self.register_buffer(name, tensor)
         return tuple(tensors)
 
     @classmethod
@@ -87,7 +95,7 @@ class Variational(nn.Module):
 
     # ---- what a kind of layer says of itself
 
-    def take_shape(self, module: nn.Module) -> None:
+    def take_shape(self, module: Any) -> None:
         """Take over what the layer of torch knows beside its parameters."""
         raise NotImplementedError
 

@@ -1,6 +1,6 @@
 """A convolution of images."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ class Conv2d(Variational, replaces=nn.Conv2d):
         dilation: int | tuple[int, int] = 1,
         groups: int = 1,
         bias: bool = True,
-        padding_mode: str = "zeros",
+        padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros",
         param: str | Parameterization = "layer",
         prior: str | Prior = "loguniform",
         **options: Any,

@@ -1,0 +1,48 @@
+"""What a type checker and an editor see of `varnet`: mypy reads this file in `make lint`, nothing runs it."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from torch import Tensor, nn
+from typing_extensions import assert_type
+
+import varnet
+from varnet.attack.gradient import Path as AttackPath
+from varnet.attack.gradient import run
+from varnet.compress import Compact
+from varnet.evaluation import Predictions
+from varnet.nn.theorem1 import Report
+from varnet.runs.opening import Finished
+
+
+def layers(model: nn.Module, x: Tensor, y: Tensor) -> None:
+    assert_type(varnet.variational(model, ["layer4", "fc"], param="neuron", log_alpha=-5.0), nn.Module)
+    assert_type(varnet.kl(model), Tensor)
+    assert_type(varnet.negative_elbo(model, x, y, data_size=100, beta=0.5), Tensor)
+    assert_type(varnet.predicting(model, "sample", layers="fc").__enter__(), nn.Module)
+    assert_type(varnet.set_mode(model, "weights"), nn.Module)
+    varnet.resample(model)
+    assert_type(varnet.collapse(model, threshold=5.0), Report)
+    dense, conv = varnet.Linear(4, 2, bias=False, prior="ard"), varnet.Conv2d(1, 2, (3, 3), stride=2)
+    assert_type(dense.kl(), Tensor)
+    assert_type(conv.posterior().variance, Tensor)
+
+
+def predictions(model: nn.Module, net: nn.Sequential, x: Tensor, y: Tensor) -> None:
+    assert_type(varnet.predict(model, [(x, y)], "sample", samples=20), Predictions)
+    assert_type(varnet.prune(model, 0.9, by="snr"), nn.Module)
+    assert_type(varnet.Ensemble([model, model]), varnet.Ensemble)
+    assert_type(varnet.compact(net, threshold=None), Compact)
+    attack = varnet.Attack(method="pgd_linf", epsilon=8.0)
+    assert_type(run(model, x, y, attack), AttackPath)
+
+
+def runs(folder: Path) -> None:
+    found = varnet.open_run(folder)
+    assert_type(found, Finished)
+    assert_type(varnet.open_run(str(folder)).model, nn.Module)
+    assert_type(found.metrics, dict)
+
+
+def context(model: nn.Module) -> AbstractContextManager[nn.Module]:
+    return varnet.predicting(model, "zero_mean", sampling="weights")
