@@ -93,3 +93,17 @@ def test_the_citation_names_software_and_paper():
     assert found["title"].startswith("varnet") and found["cff-version"] == "1.2.0"
     assert found["preferred-citation"]["title"] == "Variance Networks: When Expectation Does Not Meet Your Expectations"
     assert found["version"] == varnet.__version__
+
+
+def test_the_architecture_names_what_is_there():
+    names = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", (ROOT / "docs" / "architecture.md").read_text())
+    assert len(names) > 20
+    assert not [name for name in names if not ((ROOT / "varnet" / name).exists() or (ROOT / name).exists())]
+
+
+def test_the_changelog_tells_where_modules_went():
+    table = (ROOT / "CHANGELOG.md").read_text().partition("### Moved")[2].partition("## ")[0]
+    places = [line.split("|")[2] for line in table.splitlines() if line.startswith("| `")]
+    new = {name for place in places for name in re.findall(r"varnet(?:\.\w+)+", place)}
+    gone = [name for name in new if not list(ROOT.glob(f"{name.replace('.', '/')}*"))]
+    assert len(new) > 20 and not gone
