@@ -32,7 +32,7 @@ class ConfigError(ValueError):
             return self.text
         return f"{self.key}: {self.text}" if self.value is _NOTHING else f"{self.key}={shown(self.value)} {self.text}"
 
-    def called(self, key: str) -> "ConfigError":
+    def called(self, key: str | None) -> "ConfigError":
         """The same error about the key by another name: by -> eval.prune_by."""
         return ConfigError(self.text, key, self.value)
 

@@ -189,7 +189,7 @@ def test_one_failure_does_not_stop_the_others_and_the_second_start_does_what_is_
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # which a sweep sets
     monkeypatch.setattr(sys, "argv", ["train.py"])
     with pytest.raises(SystemExit) as ended:
-        command_line([*arguments, "hydra/job_logging=disabled", "hydra/hydra_logging=disabled"])
+        command_line([*arguments, "hydra/job_logging=none", "hydra/hydra_logging=none"])
     assert ended.value.code == 0 and "sweep: 2 of 2 runs are finished" in capsys.readouterr().out
     assert metrics_time(folders[1]) == before and (folders[0] / "metrics.json").exists()
     planned = sweep.plan(CONFIGS, list(arguments[1:]))

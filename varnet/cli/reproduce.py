@@ -57,7 +57,8 @@ def help_text() -> str:
 
 def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str, str], tuple[str, ...]]:
     """Names of targets, options, and overrides for train.py."""
-    options, passed = dict(DEFAULTS), {}
+    options = dict(DEFAULTS)
+    passed: dict[str, str] = {}
     for argument in [a for a in arguments if "=" in a]:
         key, _, value = argument.partition("=")
         if key not in DEFAULTS and key not in PASSED_ON:
@@ -172,7 +173,7 @@ def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) 
     if options["order"] == "cheapest":
         wanted = by_cost(wanted, library)
     failed = run_queue(wanted, at_once) if library.may_run else []
-    threads = library.option("threads", "null")
+    threads = library.option("threads") or "null"
     tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
     written = write(names, library, out)
     failed += [f"{name}: {reason}" for name, reason in library.failures.items()]

@@ -54,10 +54,10 @@ def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
 def folder_for(places: list[Path], out: str | None) -> Path:
     """The folder of numbers about these runs and snapshots: that of the only run, or out=."""
     own = places[0] if len(places) == 1 and places[0].suffix != ".pt" else None
-    if not out and not own:
+    folder = Path(out) if out else own
+    if folder is None:
         what = "several runs have" if len(places) > 1 else "a snapshot has"
         raise ConfigError(f"{what} no folder for these numbers: say where they go with out=FOLDER")
-    folder = Path(out) if out else own
     if (folder / METRICS).exists() and not (own and folder.resolve() == own.resolve()):
         raise ConfigError("is the folder of a run, which has numbers of its own: use another one", "out", folder)
     return folder

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from omegaconf.errors import OmegaConfBaseException
 
@@ -9,7 +10,7 @@ from varnet.base import distributed
 from varnet.errors import CheckpointError, DataError, Stopped, one_line
 
 
-def stop(message: object, code: int, known: bool = True) -> None:
+def stop(message: object, code: int, known: bool = True) -> NoReturn:
     """End with one sentence; what all processes of a run know is said by the first of them."""
     rank = distributed.rank()
     if rank == 0 or not known:

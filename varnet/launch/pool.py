@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from varnet.base.signals import Handlers, handled
 from varnet.errors import Interrupted, one_line
@@ -16,7 +16,7 @@ from varnet.errors import Interrupted, one_line
 class Outcome(NamedTuple):
     """How one of the runs ended."""
 
-    result: object = None
+    result: Any = None
     error: str | None = None  # one sentence
     stopped: bool = False  # by a signal, after saving: no failure
 

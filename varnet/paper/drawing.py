@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from varnet.data import Dataset
+from varnet.data import Dataset, Loader
 from varnet.evaluation.predictions import CPU_ROWS
 from varnet.nn.modes import predicting
 from varnet.runs.opening import Finished
@@ -29,7 +29,7 @@ def panels(
     return figure, axes[:count]
 
 
-def test_batches(data: Dataset) -> list:
+def test_batches(data: Dataset) -> Loader:
     """The test set, in the memory format that is fastest."""
     return data.loader("test", min(CPU_ROWS, len(data.test_y)), channels_last=len(data.in_shape) == 3)
 

@@ -35,7 +35,7 @@ def draw(library: Library) -> Drawn | None:
     """Draw the runs in OUT_DIR/rl, after the sweep of what is missing; the whole takes an hour of CPU time. Both scales
     are the same."""
     passed = [o for o in library.overrides if o.partition("=")[0] in PASSED_ON]
-    folder = Path(library.option("out_dir", "outputs")) / "rl"
+    folder = Path(library.option("out_dir") or "outputs") / "rl"
     configs = grid([*SWEEP, f"seed=range({max(SEEDS, library.seeds)})", f"out_dir={quoted(str(folder))}", *passed])
     if library.may_run:
         _, failed = sweep(configs, library.at_once)

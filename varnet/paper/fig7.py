@@ -7,6 +7,7 @@ last line that was told.
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -79,7 +80,7 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
     seeds = max(library.seeds, MEMBERS)
     runs = {label: library.opened(experiment, seeds) for label, experiment in NETWORKS[target].items()}
     first = next(iter(runs.values()))[0]
-    data, where = first.data, device.find(library.option("device", "auto"))
+    data, where = first.data, device.find(library.option("device") or "auto")
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
     own = {label: [one.cfg.seed for one in several] for label, several in runs.items()}
     trained = {label: [one.metrics for one in several] for label, several in runs.items()}
@@ -98,7 +99,7 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
     return Drawn(rates.figure(lines, title), {"attack": vars(attack), "lines": lines}, rows)
 
 
-def rows_of(lines: list[dict], at: Iterable[int], **about: object) -> list[Row]:
+def rows_of(lines: list[dict], at: Iterable[int], **about: Any) -> list[Row]:
     """Rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
     rows, attacked_by = [], str(commit())[:10]
     for line in lines:

@@ -32,11 +32,11 @@ class Library:
         self.out = recorded.parent if recorded else None  # of what is made of the runs
         known = records.read(recorded) if recorded else []
         self.recorded = [(records.kind(OmegaConf.create(record["config"])), record) for record in known]
-        self.data_dir = self.option("data_dir", None)
+        self.data_dir = self.option("data_dir")
 
-    def option(self, key: str, default: str | None) -> str | None:
+    def option(self, key: str) -> str | None:
         """The value of key=value among the overrides."""
-        return dict(override.split("=", 1) for override in self.overrides).get(key, default)
+        return dict(override.split("=", 1) for override in self.overrides).get(key)
 
     def unfinished(self, name: str) -> Path | None:
         """The file of what there is of a target that takes long, until it is written."""

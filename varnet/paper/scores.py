@@ -94,7 +94,7 @@ def results(folders: Iterable[Path]) -> list[Row]:
         for (env, policy), curves in found.items()
     ]
     for (env, policy), curves in found.items():
-        mine = found.get((env, "variance"), {})
+        mine = found.get((env, "variance"), Curves())
         if policy != "variance" and (shared := sorted(curves.keys() & mine.keys())):
             values = {seed: final(mine[seed]) - final(curves[seed]) for seed in shared}
             row = f"{env}, variance - {policy}"

@@ -1,6 +1,8 @@
 """Everything that is measured on a finished run: every mode of prediction, the ELBO, weight samples (Figure 4), pruning
 (Figure 5), turned images and outliers -> numbers for evaluation.json and figures."""
 
+from typing import Any
+
 import torch
 from omegaconf import DictConfig
 
@@ -87,11 +89,11 @@ class Analysis:
         except ConfigError as error:
             raise error.under("eval") from error
 
-    def batches(self, split: str = "test", **options: object) -> Loader:
+    def batches(self, split: str = "test", **options: Any) -> Loader:
         """Batches of the run's own data, as the options of the command want them."""
         return self._loader(getattr(self.run.data, f"{split}_x"), getattr(self.run.data, f"{split}_y"), **options)
 
-    def _loader(self, x: torch.Tensor, y: torch.Tensor, **options: object) -> Loader:
+    def _loader(self, x: torch.Tensor, y: torch.Tensor, **options: Any) -> Loader:
         data = self.run.data
         return Loader(
             x, y, min(self.size, len(y)), device=self.device, mean=data.mean, std=data.std,

@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from varnet.errors import ConfigError
 from varnet.report.verdict import verdict
@@ -38,7 +39,7 @@ class Row:
 
     @classmethod
     def of(
-        cls, row: str, metric: str, values: Sequence[float], published: float | None = None, **about: object
+        cls, row: str, metric: str, values: Sequence[float], published: float | None = None, **about: Any
     ) -> "Row":  # fmt: skip
         """The row of these values, one for each seed."""
         mean = statistics.fmean(values) if values else None

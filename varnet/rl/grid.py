@@ -55,8 +55,8 @@ def _choices(override: str) -> list[str]:
         if not parsed.is_sweep_override():
             return [override]
         return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]
+    except ConfigError:
+        raise
     except (HydraException, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
         reason = str(error).splitlines()[0]
         raise ConfigError(f"{override} cannot be read as a sweep ({reason}): write key=a,b or key=range(9)") from error

@@ -32,7 +32,8 @@ def build(
         if index < 3:
             policy.add_module(f"relu{index}", nn.ReLU())
     variational(policy, layers=layers, param=param, prior="none", **options)
-    return set_mode(policy, "weights")
+    set_mode(policy, "weights")
+    return policy
 
 
 @torch.no_grad()

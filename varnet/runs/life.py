@@ -26,7 +26,8 @@ log = logging.getLogger("varnet")
 class Trainer(Protocol):
     """What is trained, and by what means."""
 
-    progress: str  # how far it is: "epoch 3, step 900"
+    @property
+    def progress(self) -> str: ...  # how far it is: "epoch 3, step 900"
 
     def load_state_dict(self, state: dict) -> None: ...
 

@@ -26,7 +26,7 @@ def named_code(options: DictConfig) -> Targets:
     return {key: [value] if isinstance(value, str) else list(value or ()) for key, value in given.items()}
 
 
-def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, tuple]) -> DictConfig:
+def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, Check]) -> DictConfig:
     """The settings of a script with key=value from the command line; keys of groups are written group.key."""
     known = [
         name for key, value in defaults.items()
