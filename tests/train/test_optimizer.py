@@ -81,7 +81,13 @@ def test_wrong_values_name_the_key(key, value):
 
 def test_two_optimizers_resume_bit_for_bit(tmp_path, monkeypatch, unpictured):
     """With a validation split, whose accuracies stand beside those of the test set."""
-    own = ("schedule=fast", "schedule.epochs=3", "schedule.batch_size=20", "dataset.validation_size=20")
+    own = (
+        "schedule=fast",
+        "schedule.optimizer=sgd",
+        "schedule.epochs=3",
+        "schedule.batch_size=20",
+        "dataset.validation_size=20",
+    )
     whole, cut = tiny(tmp_path / "whole", *own), tiny(tmp_path / "cut", *own)
     metrics = run(whole)
     train_step = trainer.Trainer.train_step
