@@ -95,6 +95,8 @@ def test_the_trial_leaves_no_trace():
 def test_networks_that_are_made_in_other_ways():
     assert list(layers_of(model_of(f"model.target={MODULE}:Net"))) == ["features.0", "features.3", "head"]
     assert list(layers_of(model_of(f"model.target={MODULE}:lazy"))) == ["1", "3"]
+    assert list(layers_of(model_of(f"model.target={MODULE}:lazy", "param.layers=3"))) == ["3"]
+    assert list(layers_of(model_of(f"model.target={MODULE}:lazy", "param.layers=[1,'3']"))) == ["1", "3"]
     assert list(layers_of(model_of(f"model.target={MODULE}:one_layer", "dataset=toy"))) == ["0"]
     assert not layers_of(model_of(f"model.target={MODULE}:recurrent", "param=deterministic"))
 
@@ -127,6 +129,7 @@ WRONG = {
     ),
     "option refused inside": ("model.target", [TARGET, "model.options={width:5}"], "change model.options={'width': 5}"),
     "no such layer": ("param.layers", [TARGET, "param.layers=[neck]"], "choose from: features.0, features.3, head"),
+    "a name that is a number": ("param.layers", [TARGET, "param.layers=[2.10]"], "2.1 is read as a number: put the"),
     "batch of one": ("schedule.batch_size", [TARGET, "schedule.batch_size=1"], "is too small for batch norm"),
     "channels-last": ("model.target", [TARGET, "channels_last=true"], "view size is not compatible"),
 }  # fmt: skip

@@ -11,9 +11,15 @@ from varnet.nn.layers import Variational
 
 def quick(part: object) -> object:
     """Return the faster module in place of a module; whatever has none stays as it is."""
-    if samples_locally(part):
+    if samples_locally(part) and _is_usual(part):
         return _Frozen(part)
     return _Pool() if isinstance(part, nn.MaxPool2d) and _is_plain_pool(part) else part
+
+
+def _is_usual(layer: Variational) -> bool:
+    """A kind of layer may sample in a way of its own."""
+    kind = type(layer)
+    return kind.forward is Variational.forward and kind.sample is Variational.sample
 
 
 class _Frozen(nn.Module):
@@ -33,7 +39,7 @@ class _Frozen(nn.Module):
             self.moments = self.layer.frozen(conv)
         mean, variance = self.moments
         mean_of_output = local.output_mean(x, mean, self.layer.bias, conv)
-        return local.sample(mean_of_output, local.variance_without_grad(x, *variance, conv))
+        return self.layer.restore(local.sample(mean_of_output, local.variance_without_grad(x, *variance, conv)))
 
 
 class _Pool(nn.Module):

@@ -75,7 +75,7 @@ def _random(cfg: DictConfig) -> dict:
     """Which layers are random, and how: the options of varnet.variational."""
     param, prior = plain(cfg.param), plain(cfg.prior)
     param.pop("l2")
-    name, layers = param.pop("name"), param.pop("layers")
+    name, layers = param.pop("name"), _names(param.pop("layers"))
     if name in ("dropout", "deterministic") and layers not in (None, "none", []):
         raise ConfigError(
             f"has no meaning for param={name}, which has no random weights: leave it out", "param.layers", layers
@@ -88,6 +88,15 @@ def _random(cfg: DictConfig) -> dict:
     if param["clip"] is None:
         options["clip"] = None
     return {"layers": layers, "param": name, "prior": prior["name"], **options}
+
+
+def _names(layers: object) -> object:
+    """Names of layers: those of an nn.Sequential are numbers, and 2.10 has become 2.1 before it is seen here."""
+    if isinstance(layers, list):
+        return [_names(name) for name in layers]
+    if isinstance(layers, float):
+        raise ConfigError("is read as a number: put the name in quotation marks, e.g. ['2.0']", "param.layers", layers)
+    return str(layers) if isinstance(layers, int) and not isinstance(layers, bool) else layers
 
 
 def _two_objects(cfg: DictConfig, data: Dataset) -> Tensor:

@@ -16,7 +16,7 @@ CONFIG, METRICS = ".hydra/config.yaml", "metrics.json"
 TRAIN, RL = "train.py", "scripts/rl.py"  # whose runs there are
 TRAINED = frozenset({"acc_k"})  # what metrics.json of a finished run of train.py has
 TARGETS = ("model.target", "dataset.target")  # keys whose values are code to import
-Targets = Mapping[str, Collection[str]]  # import paths that the user names, by key
+Targets = Mapping[str, str | Collection[str]]  # import paths that the user names, by key
 
 
 def folder_of(cfg: DictConfig) -> Path:
@@ -74,7 +74,8 @@ def saved_config(
         stored = OmegaConf.select(cfg, name)
         if stored is None:
             continue
-        if stored not in (targets or {}).get(name, ()):
+        named = (targets or {}).get(name, ())
+        if stored not in ((named,) if isinstance(named, str) else named):
             raise _wrong(
                 folder, key,
                 f"takes code from {name}={stored}, and a folder alone may name no code to import: if you trust it, "

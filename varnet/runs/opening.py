@@ -52,11 +52,11 @@ def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | 
     return Finished(folder, cfg, metrics, data, model)
 
 
-def open_run(path: str | Path, data_dir: str | None = None, targets: dict[str, str] | None = None) -> Finished:
+def open_run(path: str | Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:
     """A finished run by its folder: the model in evaluation mode on the CPU, its data, configuration and metrics.
 
     data_dir   folder of the datasets; None: the run's own
-    targets    as for open_finished
+    targets    of a run of model=custom or dataset=custom its import paths, given again: {"model.target": "mine:build"}
     """
     found = open_finished(Path(path), data_dir, targets)
     found.model.eval()

@@ -22,8 +22,7 @@ CODE = {  # keys of a script that opens runs: code that these take, which no fol
 
 def named_code(options: DictConfig) -> Targets:
     """The import paths that the user of such a script gives."""
-    given = {key: OmegaConf.select(options, key) for key in TARGETS}
-    return {key: [value] if isinstance(value, str) else list(value or ()) for key, value in given.items()}
+    return {key: OmegaConf.select(options, key) or () for key in TARGETS}
 
 
 def overridden(defaults: DictConfig, overrides: list[str], checks: dict[str, Check]) -> DictConfig:

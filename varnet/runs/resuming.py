@@ -13,7 +13,7 @@ from varnet.runs.overrides import from_override
 def resumed(folder: Path, overrides: list[str], script: str = TRAIN) -> DictConfig:
     """The run's own configuration; only what changes neither its result nor its place may be given anew."""
     named = dict(override.lstrip("+").split("=", 1) for override in overrides if "=" in override)
-    cfg = saved_config(folder, script=script, targets={key: (named[key],) for key in TARGETS if key in named})
+    cfg = saved_config(folder, script=script, targets={key: named[key] for key in TARGETS if key in named})
     unknown = object()
     for override in overrides:
         key, equals, value = override.lstrip("+").partition("=")

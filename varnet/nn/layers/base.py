@@ -107,6 +107,14 @@ class Variational(nn.Module):
         """The input as the product takes it, and which convolution the product is; None for a dense one."""
         raise NotImplementedError
 
+    def in_product(self, weights: Tensor) -> Tensor:
+        """A tensor of the shape of the weights as the product takes it."""
+        return weights
+
+    def restore(self, out: Tensor) -> Tensor:
+        """The output of the product as the layer gives it."""
+        return out
+
     def shape_repr(self) -> str:
         """The arguments that make a layer of this shape, for printing."""
         raise NotImplementedError
@@ -121,7 +129,7 @@ class Variational(nn.Module):
             return self.product(x, self.weight)
         # A held draw; or Bernoulli and uniform noise, which have no local reparameterization: one draw per batch.
         x, conv = self.prepare(x)
-        return local.product_of_draw(x, self.weight, self.bias, conv)
+        return self.restore(local.product_of_draw(x, self.in_product(self.weight), self.bias, conv))
 
     @property
     def samples_locally(self) -> bool:
@@ -130,26 +138,31 @@ class Variational(nn.Module):
     def product(self, x: Tensor, weight: Tensor) -> Tensor:
         """The layer with the given weights."""
         x, conv = self.prepare(x)
-        return local.product(x, weight, self.bias, conv)
+        return self.restore(local.product(x, self.in_product(weight), self.bias, conv))
 
     def sample(self, x: Tensor) -> Tensor:
         """The layer with weights drawn anew for every object."""
         x, conv = self.prepare(x)
-        kept = self.param.kept(self)
-        std, alpha = self._std_and_alpha(kept)
-        return local.reparameterize(x, self._mean(kept), std, self.bias, alpha, conv)
+        mean, std, alpha = self._of_weights()
+        return self.restore(local.reparameterize(x, mean, std, self.bias, alpha, conv))
 
     def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
         """Mean (None for 0) and variance of the output: what `sample` draws from."""
         x, conv = self.prepare(x)
-        kept = self.param.kept(self)
-        std, alpha = self._std_and_alpha(kept)
-        return local.output_mean(x, self._mean(kept), self.bias, conv), local.output_variance(x, std, alpha, conv)
+        mean, std, alpha = self._of_weights()
+        mean, variance = local.output_mean(x, mean, self.bias, conv), local.output_variance(x, std, alpha, conv)
+        return None if mean is None else self.restore(mean), self.restore(variance)
 
     def frozen(self, conv: local.Convolution | None) -> tuple[Tensor | None, local.WeightVariance]:
         """Mean and variance of the weights as they are now, for many samples without a gradient."""
+        mean, std, alpha = self._of_weights()
+        return mean, local.weight_variance(std, alpha, conv)
+
+    def _of_weights(self) -> tuple[Tensor | None, Tensor, Tensor | None]:
+        """Mean (None for 0), std and alpha in the shape that the product takes."""
         kept = self.param.kept(self)
-        return self._mean(kept), local.weight_variance(*self._std_and_alpha(kept), conv)
+        mean, (std, alpha) = self._mean(kept), self._std_and_alpha(kept)
+        return None if mean is None else self.in_product(mean), self.in_product(std), alpha
 
     # `kept` says which weights are below the threshold on log alpha, None for all: found once for a pass.
 

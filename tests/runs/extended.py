@@ -1,0 +1,119 @@
+"""Run the commands of docs/extending.md, shortened, in a copy of the project with the files of that page: a script.
+
+Its argument is {"train": commands, "reproduce": commands, "made": folder of all that is written} as JSON; the last line
+that it prints is what test_extending.py looks at.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import varnet
+from varnet import predict, predicting, variational
+from varnet.base.plots import curves, rendered
+from varnet.cli import reproduce
+from varnet.cli.train import run
+from varnet.nn.layers import Conv2d, layers_of
+from varnet.nn.priors import PRIORS
+from varnet.paper.library import Library
+from varnet.paper.reproduction import jobs_of
+from varnet.runs.build import build_model, load_data
+from varnet.runs.composing import composed
+from varnet.train.trainer import Trainer
+
+SMALL = (
+    "schedule.epochs=1", "schedule.batch_size=50", "dataset.train_size=100", "dataset.test_size=50", "eval.samples=2",
+    "eval.elbo_samples=2", "threads=1",
+)  # fmt: skip
+
+
+def trained(words: list[str], made: Path) -> dict:
+    """The numbers of a run and what its network is made of."""
+    overrides = [word.replace("seed=0,1", "seed=0") for word in words if word != "-m"]
+    digits = [] if any(word.startswith("dataset=") for word in words) else ["dataset=digits"]
+    narrow = [] if {"model=custom", "model=fc"} & set(words) else ["model.width=0.1"]
+    cfg = composed(*digits, *narrow, *overrides, *SMALL, f"out_dir={made}")
+    metrics, data = run(cfg), load_data(cfg)
+    model = build_model(cfg, data)
+    layers = layers_of(model)
+    return {
+        **{key: metrics[key] for key in ("acc_k", "kl", "name", "log_alpha")},
+        "layers": list(layers), "kinds": [type(layer).__name__ for layer in layers.values()],
+        "params": sorted({layer.param.name for layer in layers.values()}),
+        "priors": sorted({layer.prior.name for layer in layers.values()}),
+        "option": cfg.param.get("rho", cfg.prior.get("breadth")),
+        "classes": data.classes, "in_shape": list(data.in_shape),
+        "convolutions": sum(isinstance(m, nn.Conv2d | Conv2d) for m in model.modules()),
+    }  # fmt: skip
+
+
+def laplace(breadth: float, log_alpha: float, samples: int = 20_000) -> dict:
+    """The KL of one layer in closed form and by samples of its weights."""
+    plain = nn.Linear(4, 3, bias=False)
+    layer = variational(plain, param="weight", prior="laplace", breadth=breadth, log_alpha=log_alpha)
+    assert type(layer.prior) is PRIORS["laplace"]
+    mean, variance, _ = layer.posterior()
+    q, p = torch.distributions.Normal(mean, variance.sqrt()), torch.distributions.Laplace(0.0, breadth)
+    w = q.sample((samples,))
+    values = (q.log_prob(w) - p.log_prob(w)).sum((1, 2)).detach()
+    error = float(values.std()) / math.sqrt(samples)
+    return {"closed": float(layer.kl()), "sampled": float(values.mean()), "error": error}
+
+
+@torch.no_grad()
+def conv1d() -> dict:
+    """Whether a convolution of rows is one of images of height 1, in every way of predicting."""
+    plain = nn.Conv1d(3, 4, 2, stride=2, padding=1)
+    images = nn.Conv2d(3, 4, (1, 2), stride=(1, 2), padding=(0, 1))
+    images.weight.copy_(plain.weight[:, :, None])
+    images.bias.copy_(plain.bias)
+    row, image = (variational(nn.Sequential(m), param="neuron", log_alpha=-1.0) for m in (plain, images))
+    x = torch.randn(6, 3, 9)
+
+    def alike(mode: str, layer=lambda net, x: net(x)) -> bool:
+        found = []
+        for net, given in ((row, x), (image, x[:, :, None])):
+            torch.manual_seed(1)
+            with predicting(net, mode):
+                found.append(layer(net, given))
+        return torch.allclose(found[0].reshape(-1), found[1].reshape(-1), atol=1e-5)
+
+    def fast(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        batch = (x, torch.zeros(len(x), dtype=torch.long))
+        return predict(nn.Sequential(net, nn.Flatten()), [batch], "sample", samples=3, seed=2).log_probs
+
+    moments = alike("sample", lambda net, x: torch.cat([m.flatten() for m in net[0].moments(x)]))
+    return {
+        "deterministic": alike("deterministic"), "moments": moments, "weights": alike("weights"),
+        "fast": alike("sample", fast),
+    }  # fmt: skip
+
+
+def reproduced(words: list[str], made: Path) -> int:
+    """The exit code of `varnet reproduce`, whose runs are there already: here, not in processes of their own."""
+    names = [word for word in words if "=" not in word]
+    overrides = (f"out_dir={made}", "threads=1")
+    for job in jobs_of(names, Library(2, "full", overrides)):
+        run(job.config())
+    return reproduce.main([*words, "run=false", f"out={made / 'reproduced'}", *overrides])
+
+
+def main(train: list, reproduce: list, made: str) -> None:
+    place, picture = Path(made), rendered(curves([0, 1], {"line": [0, 1]}, "", "", ""))
+    assert Path(varnet.__file__).is_relative_to(place.parent), "another copy of varnet was imported"
+    Trainer.figure = lambda self: picture  # which takes longer than so short a run
+    found = {
+        "runs": [trained(words, place) for words in train],
+        "laplace": [laplace(breadth, log_alpha) for breadth in (0.1, 1.0) for log_alpha in (-3.0, 0.0, 2.0)],
+        "conv1d": conv1d(),
+        "reproduced": max(reproduced(words, place) for words in reproduce),
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))
