@@ -91,21 +91,20 @@ def attack_of(options: DictConfig) -> "Attack":
     keys = ("method", "iterations", "step", "epsilon", "targeted", "samples", "random_start", "seed")
     attack = Attack(**{key: options[key] for key in keys})
     if 0 < options.eot <= attack.samples:
-        raise ConfigError(f"eot={options.eot} is no more than samples={attack.samples}: use a larger number, or 0")
+        raise ConfigError(f"is no more than samples={attack.samples}: use a larger number, or 0", "eot", options.eot)
     return attack
 
 
 def check_possible(networks: "Networks", options: DictConfig) -> None:
-    from varnet.base.checks import shown
     from varnet.errors import ConfigError
 
     if data_of(networks).test_x.dim() != 4:
         name = data_of(networks).name
-        raise ConfigError(f"dataset={name} has no images: attacks change pixels, take runs on images")
+        raise ConfigError("has no images: attacks change pixels, take runs on images", "dataset", name)
     together = max if options.ensemble == "each" else sum
     if options.ensemble and together(map(len, networks.values())) == 1:
         kind = "seeds of a network" if options.ensemble == "each" else "runs"
-        raise ConfigError(f"ensemble={shown(options.ensemble)} needs several {kind}: name more, or leave it out")
+        raise ConfigError(f"needs several {kind}: name more, or leave it out", "ensemble", options.ensemble)
 
 
 def described(networks: "Networks", options: DictConfig) -> dict:
