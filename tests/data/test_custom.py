@@ -13,6 +13,8 @@ from varnet.errors import ConfigError
 from varnet.runs.build import load_data
 from varnet.runs.folder import folder_of
 from varnet.runs.identity import digest
+from varnet.runs.members import open_ensemble
+from varnet.runs.opening import open_finished
 
 
 def points(train: int = 30, test: int = 12, classes: int = 3) -> dict:
@@ -61,6 +63,10 @@ def test_a_function_by_its_path_or_as_it_is(module):
     assert torch.equal(same.train_x, data.train_x)
 
 
+def as_tuple(given):
+    return tuple(given.values())
+
+
 def as_dataset(given):
     return Dataset("mine", **given, classes=3, source="a file")
 
@@ -73,9 +79,7 @@ def as_other_types(given):
     return {key: value.double() if value.is_floating_point() else value.to(torch.int16) for key, value in given.items()}
 
 
-@pytest.mark.parametrize(
-    "form", [dict, lambda given: tuple(given.values()), as_dataset, as_numpy, as_other_types], ids=str
-)
+@pytest.mark.parametrize("form", [dict, as_tuple, as_dataset, as_numpy, as_other_types], ids=lambda form: form.__name__)
 @pytest.mark.parametrize("kind", [points, images])
 def test_what_a_function_may_give(form, kind):
     given = kind()
@@ -213,16 +217,26 @@ def test_other_datasets_import_nothing(module, name):
 # in a run
 
 
-def test_a_run_with_a_users_data(module, tmp_path, unpictured):
+def test_runs_with_a_users_data(module, tmp_path, unpictured):
+    """They train; a folder alone never names the function; runs on other options are no ensemble."""
+    target = f"{module}:make"
     options = (
-        "dataset=custom", f"dataset.target={module}:make", "dataset.options={size: 60}", "model=fc", "model.sizes=[8]",
-        "model.width=1", "dataset.test_size=null",
+        "dataset=custom", f"dataset.target={target}", "model=fc", "model.sizes=[8]", "model.width=1",
+        "dataset.test_size=null",
     )  # fmt: skip
-    cfg = tiny(tmp_path / "runs", *options)
-    metrics = run(cfg)
-    assert 0 <= metrics["acc_k"] <= 100 and (folder_of(cfg) / "metrics.json").exists()
-    assert load_data(cfg).train_x.shape == (40, 5)
-    assert digest(cfg) != digest(tiny(tmp_path, *options, "dataset.options={size: 61}"))
+    chosen = [tiny(tmp_path / "runs", *options, f"dataset.options={{size: {size}}}") for size in (60, 61)]
+    assert digest(chosen[0]) != digest(chosen[1])
+    metrics = [run(cfg) for cfg in chosen]
+    assert all(0 <= one["acc_k"] <= 100 for one in metrics)
+    one, other = map(folder_of, chosen)
+    sys.modules.pop(module)
+    with pytest.raises(ConfigError, match=f"takes code from dataset.target={target}"):
+        open_finished(one)
+    assert module not in sys.modules
+    targets = {"dataset.target": (target,)}
+    assert open_finished(one, targets=targets).data.train_x.shape == (40, 5)
+    with pytest.raises(ConfigError, match=r"dataset\.options {'size': 61} against {'size': 60}"):
+        open_ensemble([one, other], targets=targets)
 
 
 def test_errors_of_a_run_name_the_group(tmp_path):

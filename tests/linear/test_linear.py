@@ -153,7 +153,7 @@ def test_wrong_options_of_one_kind():
     X, t = data()
     assert_wrong(VDRegressor, X, t, {"noise_variance": -1.0}, "above 0")
     assert_wrong(VDClassifier, X, t > 3, {"n_nodes": 0}, "whole number from 1")
-    for wrong in ("equal", {0: -1.0}, {5: 1.0}):
+    for wrong in ("equal", {0: -1.0}, {5: 1.0}, {"a": 1.0}):
         assert_wrong(VDClassifier, X, (t > 3).astype(int), {"class_weight": wrong}, "balanced|names no class")
     with pytest.raises(ConfigError, match="use weights from 0") as error:
         VDRegressor().fit(X, t, np.r_[-1.0, np.ones(199)])

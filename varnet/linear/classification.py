@@ -186,9 +186,10 @@ class VDClassifier(ClassifierMixin, LinearEstimator):
             raise ConfigError(
                 f"is invalid: use balanced, null, or {{class: {WEIGHT.wanted}}}", "class_weight", self.class_weight
             )
-        if unknown := [name for name in self.class_weight if name not in self.classes_]:
-            raise ConfigError(f"names no class of y: choose from {list(self.classes_)}", "class_weight", unknown[0])
-        return np.array([self.class_weight.get(name, 1.0) for name in self.classes_], float)
+        names = self.classes_.tolist()
+        if unknown := [name for name in self.class_weight if name not in names]:
+            raise ConfigError(f"names no class of y: choose from {names}", "class_weight", unknown[0])
+        return np.array([self.class_weight.get(name, 1.0) for name in names], float)
 
     def _fit_one(self, x: np.ndarray, used: np.ndarray, t: np.ndarray, weight: np.ndarray) -> tuple:
         problem = Logistic(x[:, used], t, self.divergence, self.fit_intercept, self.n_nodes, weight)

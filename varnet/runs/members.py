@@ -82,6 +82,8 @@ def _check_fits(found: Finished, first: Finished, place: Path, first_place: Path
         ("input shape", found.data.in_shape, first.data.in_shape),
         ("classes", found.data.classes, first.data.classes),
         ("dataset", found.data.name, first.data.name),
+        ("dataset.target", found.cfg.dataset.get("target"), first.cfg.dataset.get("target")),
+        ("dataset.options", found.cfg.dataset.get("options"), first.cfg.dataset.get("options")),
         ("dataset.labels", found.cfg.dataset.get("labels"), first.cfg.dataset.get("labels")),
     ):
         if mine != wanted:
