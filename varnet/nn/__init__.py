@@ -4,9 +4,12 @@ from varnet.nn.convert import variational
 from varnet.nn.layers import Conv2d, Linear, Variational, layers_of
 from varnet.nn.modes import predicting, resample, set_mode
 from varnet.nn.objective import kl, negative_elbo
+from varnet.nn.params import Parameterization
+from varnet.nn.priors import Prior
+from varnet.nn.registry import option
 from varnet.nn.theorem1 import collapse, mmd_bound
 
 __all__ = [
-    "Conv2d", "Linear", "Variational", "collapse", "kl", "layers_of", "mmd_bound", "negative_elbo", "predicting",
-    "resample", "set_mode", "variational",
+    "Conv2d", "Linear", "Parameterization", "Prior", "Variational", "collapse", "kl", "layers_of", "mmd_bound",
+    "negative_elbo", "option", "predicting", "resample", "set_mode", "variational",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ The variance of the weights comes as alpha * std^2: alpha is one number for all 
 None for 1. Where alpha is given, std is the standard deviation at alpha = 1, up to its sign: mu for N(mu, alpha mu^2).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,7 +29,9 @@ class Convolution(NamedTuple):
 
 
 def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
-    return F.linear(x, weight, bias) if conv is None else F.conv2d(x, weight, bias, *conv)
+    if conv is None:
+        return F.linear(x, weight, bias)
+    return F.conv2d(x, weight, bias, conv.stride, conv.padding, conv.dilation, conv.groups)
 
 
 class WeightVariance(NamedTuple):
@@ -217,7 +219,7 @@ def _differentiable_backward(ctx, grad: Tensor) -> tuple:
     """The gradient as a function of the inputs, for second derivatives: the plain path with the same noise."""
     *saved, ratio = ctx.saved_tensors
     # A view of each: x and std may depend on mean themselves, and only what passes through this layer counts here.
-    inputs = [None if tensor is None else tensor.view_as(tensor) for tensor in saved]
+    inputs: list[Any] = [None if tensor is None else tensor.view_as(tensor) for tensor in saved]
     x, mean, std, bias, alpha = inputs
     output_std = output_variance(x, mean if std is None else std, alpha, ctx.conv).sqrt()
     noise = (ratio * output_std).detach()

@@ -9,6 +9,7 @@ import functools
 import math
 from types import ModuleType
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,14 +50,14 @@ def in_memory_order(x: Tensor) -> Tensor:
     return x.permute(0, 2, 3, 1) if x.dim() == 4 and x.stride(1) == 1 and x.shape[1] > 1 else x
 
 
-def values(x: Tensor):
+def values(x: Tensor) -> np.ndarray:
     """The numbers of a tensor of compiled_for in the order of memory, as numpy sees them; no copy."""
     return in_memory_order(x.detach()).view(-1).numpy()
 
 
 def new_key() -> int:
     """From torch's generator of the CPU."""
-    return torch.empty((), dtype=torch.int64, device="cpu").random_().item()
+    return int(torch.empty((), dtype=torch.int64, device="cpu").random_().item())
 
 
 def noise_like(x: Tensor) -> Tensor:
@@ -84,7 +85,7 @@ def shifted(mean: Tensor | None, variance: Tensor) -> Tensor:
     philox = None
     if mean is not None and _alike(mean, variance) and not torch.is_grad_enabled():
         philox = compiled_for(variance)
-    if philox is None:
+    if philox is None or mean is None:
         std = variance.sqrt()
         noise = noise_like(std)
         return std * noise if mean is None else torch.addcmul(mean, std, noise)

@@ -10,13 +10,13 @@ from varnet.nn.registry import options_of
 
 def made(param: str | Parameterization, prior: str | Prior, options: dict[str, Any]) -> tuple[Parameterization, Prior]:
     """An option goes to the one of the two that has it; one that only others have is looked at and left out."""
-    registries, split = (PARAMS, PRIORS), ({}, {})
-    own = [options_of(registry.find(given)) for registry, given in zip(registries, (param, prior), strict=True)]
+    own = options_of(PARAMS.find(param)), options_of(PRIORS.find(prior))
+    known = PARAMS.options(), PRIORS.options()
+    split: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for key, value in options.items():
-        owners = [i for i in (0, 1) if key in own[i]] or [i for i in (0, 1) if key in registries[i].options()]
+        owners = [i for i in (0, 1) if key in own[i]] or [i for i in (0, 1) if key in known[i]]
         if not owners:
-            known = sorted({*PARAMS.options(), *PRIORS.options()})
-            raise ConfigError(f"is not known: choose from {', '.join(known)}", key, value)
+            raise ConfigError(f"is not known: choose from {', '.join(sorted({*known[0], *known[1]}))}", key, value)
         if len(owners) == 2:
             raise ConfigError(f"is an option of both param={param} and prior={prior}: rename one of them", key, value)
         split[owners[0]][key] = value

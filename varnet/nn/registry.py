@@ -28,7 +28,7 @@ def check_options(made: Any) -> None:
             check(one.name, getattr(made, one.name))
 
 
-def options_of(cls: type) -> tuple[str, ...]:
+def options_of(cls: Any) -> tuple[str, ...]:
     return tuple(one.name for one in fields(cls))
 
 
@@ -41,7 +41,7 @@ def import_all(package: str, path: Iterable[str]) -> None:
 class Registry(dict[str, type[T]], Generic[T]):
     """Classes by their name, which is the value of the given key of a configuration."""
 
-    def __init__(self, key: str):
+    def __init__(self, key: str) -> None:
         super().__init__()
         self.key = key
 
@@ -54,10 +54,11 @@ class Registry(dict[str, type[T]], Generic[T]):
             raise ValueError(f"{self.key}={name} is registered already, by {other.__module__}: use another name")
         self[name] = cls
 
-    def find(self, given: object) -> type[T]:
+    def find(self, given: Any) -> type[T]:
         """The class of a name, or of an object that is made already."""
         if not isinstance(given, str) and isinstance(given, tuple(self.values())):
-            return type(given)
+            cls: Any = type(given)
+            return cls
         one_of(*sorted(self))(self.key, given)
         return self[given]
 
@@ -65,9 +66,9 @@ class Registry(dict[str, type[T]], Generic[T]):
         """The options that any of the classes takes."""
         return tuple(dict.fromkeys(key for cls in self.values() for key in options_of(cls)))
 
-    def make(self, given: str | T, options: dict[str, Any]) -> T:
-        """One of the classes with its options. Those that others have are looked at and left out."""
-        cls = self.find(given)
+    def make(self, given: Any, options: dict[str, Any]) -> T:
+        """One of the classes, by name, with its options. Those that others have are looked at and left out."""
+        cls: Any = self.find(given)
         if not isinstance(given, str):
             if options:
                 raise ConfigError(
@@ -80,6 +81,7 @@ class Registry(dict[str, type[T]], Generic[T]):
         return cls(**own)
 
     def _check(self, key: str, value: object) -> None:
-        checks = (one.metadata.get("check") for cls in self.values() for one in fields(cls) if one.name == key)
+        classes: list[Any] = list(self.values())
+        checks = (one.metadata.get("check") for cls in classes for one in fields(cls) if one.name == key)
         if check := next(checks, None):
             check(key, value)

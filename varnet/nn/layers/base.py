@@ -9,7 +9,7 @@
 train() and eval() do not change it. `predicting(model, mode)` sets it on a whole model for a `with` block.
 """
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,8 @@ KINDS: "dict[type[nn.Module], type[Variational]]" = {}  # a layer of torch -> th
 
 
 class State(NamedTuple):
+    """What the forward pass of a layer does: where its noise is drawn, and what has become of its moments."""
+
     sampling: str = "local"  # local | weights | none
     zero_mean: bool = False
     permuted: bool = False
@@ -40,7 +42,11 @@ class Posterior(NamedTuple):
 class Variational(nn.Module):
     """A linear map with random weights. A kind of layer, Linear say, tells which map, and which inputs it takes."""
 
+    param: Parameterization
+    prior: Prior
+    state: State
     weight_shape: torch.Size
+    of_param: tuple[str, ...]  # names of the tensors that the parameterization reads back
     bias: nn.Parameter | None
     held_noise: Tensor | None  # of the state `weights`
     permutation: Tensor | None  # of the state `permuted`
@@ -51,21 +57,18 @@ class Variational(nn.Module):
         if replaces is not None:
             KINDS[replaces] = cls
 
-    def _adopt(
-        self, module: nn.Module, param: str | Parameterization, prior: str | Prior, options: dict[str, Any]
-    ) -> None:
+    def _adopt(self, module: Any, param: str | Parameterization, prior: str | Prior, options: dict[str, Any]) -> None:
         """Take over the weights of a deterministic layer: they become the means."""
         nn.Module.__init__(self)
         self.param, self.prior = made(param, prior, options)
-        weight = cast(Tensor, module.weight)
-        self.weight_shape = weight.shape
+        self.weight_shape = module.weight.shape
         self.state = State()
         self.take_shape(module)
         self.register_buffer("held_noise", None, persistent=False)
         self.register_buffer("permutation", None, persistent=False)
-        self.of_param = self._register(f"param={self.param.name}", self.param.tensors(weight))
-        self._register(f"prior={self.prior.name}", self.prior.tensors(weight))
-        self.register_parameter("bias", cast("nn.Parameter | None", module.bias))
+        self.of_param = self._register(f"param={self.param.name}", self.param.tensors(module.weight))
+        self._register(f"prior={self.prior.name}", self.prior.tensors(module.weight))
+        self.register_parameter("bias", module.bias)
         self.train(module.training)
 
     def _register(self, owner: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
@@ -197,6 +200,7 @@ class Variational(nn.Module):
         return std * noise if mean is None else torch.addcmul(mean, std, noise)
 
     def posterior(self) -> Posterior:
+        """Moments of q(w) as they are learned, whatever the state."""
         return Posterior(self.param.mean(self), self.param.variance(self), self.param.log_alpha_of(self))
 
     def kl(self) -> Tensor:

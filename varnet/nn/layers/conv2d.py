@@ -43,7 +43,7 @@ class Conv2d(Variational, replaces=nn.Conv2d):
         )
         self._adopt(module, param, prior, options)
 
-    def take_shape(self, module: nn.Conv2d) -> None:
+    def take_shape(self, module: Any) -> None:
         self.in_channels, self.out_channels = module.in_channels, module.out_channels
         self.kernel_size = module.kernel_size
         self.geometry = Convolution(module.stride, module.padding, module.dilation, module.groups)

@@ -23,7 +23,7 @@ class Linear(Variational, replaces=nn.Linear):
     ) -> None:
         self._adopt(nn.Linear(in_features, out_features, bias, **factory(options)), param, prior, options)
 
-    def take_shape(self, module: nn.Linear) -> None:
+    def take_shape(self, module: Any) -> None:
         self.in_features, self.out_features = module.in_features, module.out_features
 
     def check_input(self, x: Tensor) -> None:

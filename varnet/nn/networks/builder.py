@@ -14,7 +14,16 @@ ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU}
 class Builder:
     """A network under construction, which knows the shape of its output so far."""
 
-    def __init__(self, in_shape, width: float, activation: str, bias: bool, batch_norm, affine: bool, dropout: bool):
+    def __init__(
+        self,
+        in_shape: Iterable[int],
+        width: float,
+        activation: str,
+        bias: bool,
+        batch_norm: bool | Iterable[str],
+        affine: bool,
+        dropout: bool,
+    ) -> None:
         self.net, self.shape = nn.Sequential(), tuple(in_shape)
         self.width, self.activation, self.bias = width, ACTIVATIONS[activation], bias
         self.batch_norm, self.affine, self.use_dropout = batch_norm, affine, dropout

@@ -41,17 +41,17 @@ def build(
     number(0, above=True)("width", width)
     whole(2)("classes", classes)
     own, options = _own(name, network, options)
-    bias, batch_norm, dropout = (
-        default if given is None else given
-        for given, default in ((bias, network.bias), (batch_norm, network.batch_norm), (dropout, network.dropout))
-    )
-    batch_norm = (batch_norm,) if isinstance(batch_norm, str) else batch_norm
-    builder = Builder(in_shape, width, activation, bias, batch_norm, affine is not False, dropout)
+    bias = network.bias if bias is None else bias
+    dropout = network.dropout if dropout is None else dropout
+    normed = network.batch_norm if batch_norm is None else batch_norm
+    normed = (normed,) if isinstance(normed, str) else normed
+    builder = Builder(in_shape, width, activation, bias, normed, affine is not False, dropout)
     network.make(builder, classes, **own)
     net = builder.net
-    _check_names("batch_norm", batch_norm, net)
+    _check_names("batch_norm", normed, net)
     layers = network.layers if layers is None else layers
-    return variational(net, layers, param, prior, **{"log_alpha": network.log_alpha, **options})
+    variational(net, layers, param, prior, **{"log_alpha": network.log_alpha, **options})
+    return net
 
 
 def _own(name: str, network: Network, options: dict) -> tuple[dict, dict]:

@@ -1,6 +1,7 @@
 """A mean and a standard deviation for every weight: the parameterization of sparse variational dropout."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,13 +24,13 @@ class Additive(Parameterization):
                 log_sigma2 = torch.full_like(weight, 2 * self.log_sigma)
         return {"mu": as_parameter(weight), "log_sigma2": nn.Parameter(log_sigma2)}
 
-    def std(self, q: nn.Module) -> Tensor:
+    def std(self, q: Any) -> Tensor:
         return (0.5 * q.log_sigma2).exp()
 
-    def variance(self, q: nn.Module) -> Tensor:
+    def variance(self, q: Any) -> Tensor:
         return q.log_sigma2.exp()
 
-    def log_alpha_of(self, q: nn.Module) -> Tensor:
+    def log_alpha_of(self, q: Any) -> Tensor:
         """Below the clip its gradient passes: the clip is not in the samples, and a weight that began next to 0 and
         grew, its sigma still tiny, would never be brought back by the KL."""
         free = q.log_sigma2 - log_square(q.mu)

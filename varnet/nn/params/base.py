@@ -7,6 +7,7 @@ so that parameterization, noise family, prior and kind of layer compose freely.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -71,29 +72,29 @@ class Parameterization:
         """What a layer with this (trained or freshly drawn) weight learns; nn.Parameter unless it stays fixed."""
         raise NotImplementedError
 
-    def mean(self, q: nn.Module) -> Tensor:
+    def mean(self, q: Any) -> Tensor:
         return q.mu
 
-    def std(self, q: nn.Module) -> Tensor:
+    def std(self, q: Any) -> Tensor:
         """Standard deviation up to its sign: smooth in the learned tensors, so that w = mean + std * noise is too."""
         raise NotImplementedError
 
-    def variance(self, q: nn.Module) -> Tensor:
+    def variance(self, q: Any) -> Tensor:
         return self.std(q).square()
 
-    def log_alpha_of(self, q: nn.Module) -> Tensor:
+    def log_alpha_of(self, q: Any) -> Tensor:
         """log(variance / mean^2), in a shape that broadcasts to the weights'."""
         return self.clipped(log_square(self.std(q)) - log_square(self.mean(q)))
 
-    def std_and_alpha(self, q: nn.Module) -> tuple[Tensor, Tensor | None]:
+    def std_and_alpha(self, q: Any) -> tuple[Tensor, Tensor | None]:
         """(std, alpha) with variance = alpha * std^2; alpha is None for 1, or one number per layer or output unit."""
         return self.std(q), None
 
-    def kept(self, q: nn.Module) -> Tensor | None:
+    def kept(self, q: Any) -> Tensor | None:
         """Which weights are below the threshold; None for all. Sparse variational dropout (Molchanov et al. 2017)."""
         return None if self.threshold is None else self.log_alpha_of(q).detach() < self.threshold
 
-    def erase(self, q: nn.Module, chosen: Tensor) -> None:
+    def erase(self, q: Any, chosen: Tensor) -> None:
         """Make the chosen weights exactly 0, mean and variance."""
         q.mu.data.masked_fill_(chosen, 0.0)
 

@@ -1,9 +1,10 @@
 """Point estimates: a baseline."""
 
 import math
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from varnet.nn.params.base import Parameterization, as_parameter
 
@@ -17,8 +18,8 @@ class Deterministic(Parameterization):
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         return {"mu": as_parameter(weight)}
 
-    def std(self, q: nn.Module) -> Tensor:
+    def std(self, q: Any) -> Tensor:
         return torch.zeros_like(q.mu)
 
-    def log_alpha_of(self, q: nn.Module) -> Tensor:
+    def log_alpha_of(self, q: Any) -> Tensor:
         return torch.full((), -math.inf, dtype=q.mu.dtype, device=q.mu.device)

@@ -1,5 +1,7 @@
 """Noise in proportion to the mean, N(mu_ij, alpha mu_ij^2): variational dropout. They differ in who shares alpha."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -18,16 +20,16 @@ class Multiplicative(Parameterization):
         log_alpha = self.start(self.alpha_shape(weight), weight)
         return {"mu": as_parameter(weight), "log_alpha": nn.Parameter(log_alpha)}
 
-    def log_alpha_of(self, q: nn.Module) -> Tensor:
+    def log_alpha_of(self, q: Any) -> Tensor:
         return self.clipped(q.log_alpha)
 
-    def std(self, q: nn.Module) -> Tensor:
+    def std(self, q: Any) -> Tensor:
         return (0.5 * self.log_alpha_of(q)).exp() * q.mu
 
-    def variance(self, q: nn.Module) -> Tensor:
+    def variance(self, q: Any) -> Tensor:
         return self.log_alpha_of(q).exp() * q.mu.square()
 
-    def std_and_alpha(self, q: nn.Module) -> tuple[Tensor, Tensor | None]:
+    def std_and_alpha(self, q: Any) -> tuple[Tensor, Tensor | None]:
         return q.mu, self.clipped(q.log_alpha).exp()
 
 
@@ -48,7 +50,7 @@ class NeuronWise(Multiplicative):
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         return weight.shape[:1]
 
-    def log_alpha_of(self, q: nn.Module) -> Tensor:
+    def log_alpha_of(self, q: Any) -> Tensor:
         return self.clipped(q.log_alpha).view(-1, *[1] * (q.mu.dim() - 1))
 
 
@@ -61,5 +63,5 @@ class WeightWise(Multiplicative):
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         return weight.shape
 
-    def std_and_alpha(self, q: nn.Module) -> tuple[Tensor, Tensor | None]:
+    def std_and_alpha(self, q: Any) -> tuple[Tensor, Tensor | None]:
         return self.std(q), None

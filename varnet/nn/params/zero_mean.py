@@ -1,6 +1,7 @@
 """The variance layer: weights whose mean is 0, so that all they know is in their variances."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,17 +25,17 @@ class ZeroMean(Parameterization):
             return {"sigma": nn.Parameter(sigma.detach())}
         return {"log_sigma": nn.Parameter(0.5 * log_square(sigma.detach()))}
 
-    def theta(self, q: nn.Module) -> Tensor:
+    def theta(self, q: Any) -> Tensor:
         return q.sigma if self.learn == "sigma" else q.log_sigma.exp()
 
-    def mean(self, q: nn.Module) -> Tensor:
+    def mean(self, q: Any) -> Tensor:
         return torch.zeros_like(self.theta(q))
 
-    def std(self, q: nn.Module) -> Tensor:
+    def std(self, q: Any) -> Tensor:
         theta = self.theta(q)
         return theta / math.sqrt(3) if self.noise == "uniform" else theta  # Var U(-1, 1) = 1/3
 
-    def log_alpha_of(self, q: nn.Module) -> Tensor:
+    def log_alpha_of(self, q: Any) -> Tensor:
         return torch.full((), math.inf, dtype=self.theta(q).dtype, device=self.theta(q).device)
 
     def erase(self, q, chosen: Tensor) -> None:

@@ -1,9 +1,9 @@
 """Automatic relevance determination: the best Gaussian prior for each weight."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Size, Tensor
-from torch.nn import Module
 
 from varnet.nn.params import Parameterization
 from varnet.nn.priors.base import Prior
@@ -25,5 +25,5 @@ class ARD(Prior):
     name = "ard"
     of_alpha = True
 
-    def values(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def values(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         return kl(param.log_alpha_of(q))

@@ -6,9 +6,9 @@ prior sums its KL over the weights of a layer; it never averages.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Size, Tensor
-from torch.nn import Module
 
 from varnet.errors import ConfigError
 from varnet.nn.params import Parameterization
@@ -45,7 +45,7 @@ class Prior:
                 self.name,
             )
 
-    def kl(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def kl(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         """KL of one layer: the sum over its weights of the given shape."""
         if param.deterministic or (param.zero_mean and self.of_alpha):
             # A point estimate has no KL; that of a zero-mean q does not depend on its scale (appendix F).
@@ -53,7 +53,7 @@ class Prior:
         values = self.values(param, q, shape)
         return values.sum() * (shape.numel() / values.numel())
 
-    def values(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def values(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         """KL per weight, in a shape that broadcasts to the weights': weights that share alpha share the work."""
         raise NotImplementedError
 

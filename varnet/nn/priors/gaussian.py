@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Size, Tensor
-from torch.nn import Module, Parameter
+from torch.nn import Parameter
 
 from varnet.base.checks import SWITCH, number
 from varnet.nn.params import Parameterization
@@ -30,5 +31,5 @@ class Gaussian(Prior):
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         return {"log_scale": Parameter(weight.new_full((), math.log(self.scale)))} if self.learn_scale else {}
 
-    def values(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def values(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         return kl(param.mean(q), param.variance(q), q.log_scale.exp() if self.learn_scale else self.scale)

@@ -1,10 +1,10 @@
 """The log-uniform prior of variational dropout, p(w) ~ 1/|w|, and three ways to its KL."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.nn import Module
 
 from varnet.base.checks import one_of
 from varnet.nn import dawson
@@ -58,6 +58,6 @@ class LogUniform(Prior):
         if self.estimator == "exact":
             dawson.table()
 
-    def values(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def values(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         log_alpha = param.log_alpha_of(q)
         return kl(log_alpha.expand(shape) if self.estimator == "mc" else log_alpha, self.estimator)

@@ -1,9 +1,9 @@
 """No prior: training with noise only."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Size, Tensor
-from torch.nn import Module
 
 from varnet.nn.params import Parameterization
 from varnet.nn.priors.base import Prior
@@ -16,5 +16,5 @@ class NoPrior(Prior):
     name = "none"
     of_alpha = True
 
-    def values(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def values(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         return param.std(q).new_zeros(())

@@ -1,10 +1,10 @@
 """Student's t as a prior: a proper stand-in for the log-uniform one, which it tends to as nu -> 0."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Size, Tensor
-from torch.nn import Module
 
 from varnet.base.checks import number, one_of
 from varnet.nn.params import Parameterization
@@ -67,5 +67,5 @@ class Student(Prior):
     nu: float = option(1e-16, number(0, above=True))  # degrees of freedom
     gradient: str = option("sample", one_of("sample", "stein"))  # sample is the paper's
 
-    def values(self, param: Parameterization, q: Module, shape: Size) -> Tensor:
+    def values(self, param: Parameterization, q: Any, shape: Size) -> Tensor:
         return kl(param.mean(q), param.variance(q), self.nu, self.gradient, param.multiplicative)
