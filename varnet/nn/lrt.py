@@ -4,6 +4,8 @@ Weights w_ij ~ N(mu_ij, sigma_ij^2), independent of each other, make the output 
 variance are two products. Noise is drawn for the output, a new one for every object, instead of for the weights.
 """
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -17,7 +19,7 @@ def linear(a: Tensor, mu: Tensor, variance: Tensor, bias: Tensor | None = None) 
     return F.linear(a, mu, bias) + std * torch.randn_like(std)
 
 
-def conv2d(a: Tensor, mu: Tensor, variance: Tensor, bias: Tensor | None = None, **geometry) -> Tensor:
+def conv2d(a: Tensor, mu: Tensor, variance: Tensor, bias: Tensor | None = None, **geometry: Any) -> Tensor:
     """b = A * mu + eps sqrt(A^2 * sigma^2), * a convolution, eps for every position. Eq. (41); with mu = 0 eq. (42)"""
     std = (F.conv2d(a**2, variance, **geometry) + EPS).sqrt()
     return F.conv2d(a, mu, bias, **geometry) + std * torch.randn_like(std)

@@ -215,7 +215,7 @@ def _flat(weight: Tensor) -> Tensor:
     return in_memory_order(weight).reshape(-1)
 
 
-def _differentiable_backward(ctx, grad: Tensor) -> tuple:
+def _differentiable_backward(ctx: Any, grad: Tensor) -> tuple:
     """The gradient as a function of the inputs, for second derivatives: the plain path with the same noise."""
     *saved, ratio = ctx.saved_tensors
     # A view of each: x and std may depend on mean themselves, and only what passes through this layer counts here.

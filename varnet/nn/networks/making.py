@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Iterable
+from typing import Any
 
 from torch import nn
 
@@ -26,7 +27,7 @@ def build(
     batch_norm: bool | Iterable[str] | None = None,
     affine: bool | None = None,
     dropout: bool | None = None,
-    **options,
+    **options: Any,
 ) -> nn.Sequential:
     """A network for inputs of `in_shape`; what is None is as in the paper (its file in this folder).
 

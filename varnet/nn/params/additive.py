@@ -39,6 +39,6 @@ class Additive(Parameterization):
         below = (free.detach() < self.clip[0]) & free.detach().isfinite()
         return self.clipped(free) + torch.where(below, free - free.detach(), 0.0)
 
-    def erase(self, q, chosen: Tensor) -> None:
+    def erase(self, q: Any, chosen: Tensor) -> None:
         super().erase(q, chosen)
         q.log_sigma2.data.masked_fill_(chosen, -math.inf)

@@ -38,6 +38,6 @@ class ZeroMean(Parameterization):
     def log_alpha_of(self, q: Any) -> Tensor:
         return torch.full((), math.inf, dtype=self.theta(q).dtype, device=self.theta(q).device)
 
-    def erase(self, q, chosen: Tensor) -> None:
+    def erase(self, q: Any, chosen: Tensor) -> None:
         learned, zero = (q.sigma, 0.0) if self.learn == "sigma" else (q.log_sigma, -math.inf)
         learned.data.masked_fill_(chosen, zero)
