@@ -34,7 +34,7 @@ def test_negative_elbo():
     torch.testing.assert_close(
         negative_elbo(model, logits, target, 100, beta=0.0), 100 * F.cross_entropy(logits, target)
     )
-    with pytest.raises(ValueError, match="data_size=0 is the number of training objects"):
+    with pytest.raises(ValueError, match="data_size=0 is invalid: use the number of training objects"):
         negative_elbo(model, logits, target, 0)
 
 

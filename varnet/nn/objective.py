@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from varnet.errors import ConfigError
 from varnet.nn.layers import layers_of
 
 
@@ -19,7 +20,7 @@ def kl(model: nn.Module) -> Tensor:
 def terms(model: nn.Module, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Mean cross-entropy of a mini-batch, in float32 at least because N times it overflows float16, and the KL."""
     if len(target) == 0:
-        raise ValueError("the batch is empty: its mean cross-entropy is not defined")
+        raise ValueError("the batch is empty, and has no mean cross-entropy: give one of at least one object")
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     return F.cross_entropy(logits, target), kl(model)
 
@@ -29,6 +30,6 @@ def negative_elbo(
 ) -> Tensor:
     """One-sample estimate from a mini-batch of a training set of `data_size` objects."""
     if not data_size >= 1:
-        raise ValueError(f"data_size={data_size!r} is the number of training objects and must be at least 1")
+        raise ConfigError("is invalid: use the number of training objects, 1 or more", "data_size", data_size)
     cross_entropy, divergence = terms(model, logits, target)
     return data_size * cross_entropy + beta * divergence

@@ -51,7 +51,7 @@ class Conv2d(Variational, replaces=nn.Conv2d):
 
     def check_input(self, x: Tensor) -> None:
         if x.dim() not in (3, 4) or x.shape[-3] != self.in_channels:
-            raise ValueError(f"{self} takes images of {self.in_channels} channels, got shape {tuple(x.shape)}")
+            raise ValueError(f"{self} takes images of {self.in_channels} channels, but got shape {tuple(x.shape)}")
 
     def prepare(self, x: Tensor) -> tuple[Tensor, Convolution]:
         if self.padding_mode == "zeros":

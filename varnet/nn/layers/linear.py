@@ -28,7 +28,7 @@ class Linear(Variational, replaces=nn.Linear):
 
     def check_input(self, x: Tensor) -> None:
         if x.dim() == 0 or x.shape[-1] != self.in_features:
-            raise ValueError(f"{self} takes inputs of {self.in_features} features, got shape {tuple(x.shape)}")
+            raise ValueError(f"{self} takes inputs of {self.in_features} features, but got shape {tuple(x.shape)}")
 
     def prepare(self, x: Tensor) -> tuple[Tensor, None]:
         return x, None
