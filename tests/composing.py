@@ -1,5 +1,6 @@
 """The real configs, and the same shrunken to two steps."""
 
+import functools
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
@@ -14,6 +15,11 @@ TINY = (
 
 
 def composed(*overrides: str) -> DictConfig:
+    return _composed(*overrides).copy()
+
+
+@functools.cache
+def _composed(*overrides: str) -> DictConfig:
     with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
         return compose("train", list(overrides))
 
@@ -24,4 +30,6 @@ def tiny(folder: Path, *overrides: str) -> DictConfig:
         () if "model=toy" in overrides or any(o.startswith("dataset=") for o in overrides) else ("dataset=digits",)
     )
     small = [o for o in TINY if not (o.startswith("model.") and "model=custom" in overrides)]  # it has no width
-    return composed(*dataset, *small, f"out_dir={folder}", *overrides)
+    cfg = composed(*dataset, *small, *overrides)
+    cfg.out_dir = str(folder)
+    return cfg

@@ -1,8 +1,16 @@
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
 from matplotlib.figure import Figure
 
+from tests.composing import tiny
 from varnet.base.plots import rendered
+from varnet.cli.train import run
+from varnet.runs.folder import folder_of
 from varnet.train.trainer import Trainer
 
 torch.set_num_threads(1)  # small tensors gain nothing from more, and waiting threads suffer on a busy machine
@@ -14,7 +22,30 @@ def seed():
     torch.manual_seed(0)
 
 
-@pytest.fixture
-def unpictured(monkeypatch):
+@contextlib.contextmanager
+def no_pictures() -> Iterator[None]:
     """The picture of a run takes longer than its few steps in a test."""
-    monkeypatch.setattr(Trainer, "figure", lambda self: PICTURE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "figure", lambda self: PICTURE)
+        yield
+
+
+@pytest.fixture
+def unpictured():
+    with no_pictures():
+        yield
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory) -> Path:
+    """The folder of a run of two steps, to read; who changes it takes a copy (`folder`)."""
+    cfg = tiny(tmp_path_factory.mktemp("trained"))
+    with no_pictures():
+        run(cfg)
+    return folder_of(cfg)
+
+
+@pytest.fixture
+def folder(trained, tmp_path) -> Path:
+    """A run of two steps in a folder of the test's own."""
+    return shutil.copytree(trained, tmp_path / trained.parent.name / trained.name)

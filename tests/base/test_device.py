@@ -33,6 +33,7 @@ def test_a_torch_that_cannot_tell_is_not_warned_of(monkeypatch):
     assert device.caution(CPU, "bf16") is None
 
 
+@pytest.mark.usefixtures("unpictured")
 def test_a_run_warns_and_goes_on(monkeypatch, tmp_path, caplog):
     machine(monkeypatch)
     assert run(tiny(tmp_path, "precision=bf16", "schedule.epochs=1"))["epochs"] == 1

@@ -9,6 +9,7 @@ import torch
 from omegaconf import OmegaConf
 
 from tests.composing import tiny
+from tests.conftest import no_pictures
 from varnet.attack import robustness
 from varnet.attack.gradient import Attack, Pixels
 from varnet.attack.robustness import experiment
@@ -25,9 +26,10 @@ FEW = ["iterations=3", "step=20", "images=6", "threads=1"]
 
 def trained(folder: Path, *overrides: str) -> Path:
     """Long enough to have some images right."""
-    sizes = ("dataset.train_size=600", "dataset.test_size=40", "schedule.epochs=3", "model.width=0.5")
+    sizes = ("dataset.train_size=600", "dataset.test_size=40", "schedule.epochs=3", "eval.every=9", "model.width=0.5")
     cfg = tiny(folder, "schedule.lr=0.01", *sizes, *overrides)
-    run(cfg)
+    with no_pictures():
+        run(cfg)
     return folder_of(cfg)
 
 

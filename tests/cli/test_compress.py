@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.composing import ROOT, tiny
+from tests.conftest import no_pictures
 from varnet.bench.compress import PUBLISHED, pruned, speed
 from varnet.cli import compress
 from varnet.cli.train import run
@@ -25,7 +26,8 @@ FEW = ("repeats=1", "threads=1")
 
 def finished(tmp_path, *overrides: str) -> Path:
     cfg = tiny(tmp_path, *overrides)
-    run(cfg)
+    with no_pictures():
+        run(cfg)
     return folder_of(cfg)
 
 

@@ -18,6 +18,7 @@ from varnet.runs.folder import folder_of
 from varnet.runs.opening import open_finished
 from varnet.train import checkpoint
 
+pytestmark = pytest.mark.usefixtures("unpictured")
 FEW = [
     "eval.samples=3",
     "eval.draws=3",
@@ -26,13 +27,6 @@ FEW = [
     "eval.fractions=[0,0.9]",
     "threads=1",
 ]
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    cfg = tiny(tmp_path)
-    run(cfg)
-    return folder_of(cfg)
 
 
 def refused(capsys, *arguments: str) -> str:

@@ -28,7 +28,7 @@ def test_scikit_learn(estimator, check):
 
 
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS)
-@pytest.mark.parametrize("objects, features", [(300, 50), (300, 400)])
+@pytest.mark.parametrize("objects, features", [(300, 50), (150, 200)])
 def test_relevant_features_are_found(model, objects, features):
     X, t = data(objects, features, labels=model in CLASSIFIERS)
     model = model().fit(X, t)

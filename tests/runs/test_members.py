@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.composing import composed, tiny
+from tests.conftest import no_pictures
 from tests.nn.refused import assert_refused
 from varnet.cli import evaluate
 from varnet.cli.train import run
@@ -36,8 +37,9 @@ def runs(tmp_path_factory) -> dict:
         "large": tiny(out, "dataset.size=32"),
         "toy": tiny(out, "model=toy"),
     }
-    for cfg in chosen.values():
-        run(cfg)
+    with no_pictures():
+        for cfg in chosen.values():
+            run(cfg)
     return {name: folder_of(cfg) for name, cfg in chosen.items()}
 
 
@@ -88,6 +90,7 @@ def test_runs_that_do_not_fit_together(runs, other, words):
     assert str(runs[other]) in str(caught.value) and "take runs on the same data" in str(caught.value)
 
 
+@pytest.mark.usefixtures("unpictured")
 def test_runs_on_other_labels_do_not_fit_together(runs, tmp_path):
     cfg = tiny(tmp_path, "dataset.labels=random")
     run(cfg)

@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from tests.composing import ROOT, composed, tiny
-from tests.conftest import PICTURE
+from tests.conftest import no_pictures
 from tests.processes import HANG, output_of, wait_for
 from varnet.base import plots
 from varnet.base.files import write_atomically
+from varnet.cli import train
 from varnet.cli.train import run
 from varnet.errors import CheckpointError, ConfigError, Diverged, Interrupted
+from varnet.launch.ending import stopped_in_a_sentence
 from varnet.runs.folder import RL, folder_of
 from varnet.runs.resuming import resumed
 from varnet.train import checkpoint, trainer
@@ -245,8 +247,7 @@ def test_init_from(tmp_path):
 def whole(tmp_path_factory) -> Path:
     """The folder of a run that nothing stops, for those that must end as it does."""
     cfg = small(tmp_path_factory.mktemp("whole"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trainer.Trainer, "figure", lambda self: PICTURE)
+    with no_pictures():
         run(cfg)
     return folder_of(cfg)
 
@@ -481,12 +482,21 @@ def test_sigkill_and_resume_equals_uninterrupted(tmp_path):
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_signals_save_and_the_exit_code_tells(tmp_path, number, code):
+def test_signals_save_and_the_exit_code_tells(tmp_path, monkeypatch, capsys, number, code):
+    cfg = small(tmp_path)
+    interrupted_at(3, monkeypatch, lambda _: os.kill(os.getpid(), number))
+    with pytest.raises(SystemExit) as caught:
+        stopped_in_a_sentence(lambda: train.attempt(cfg))
+    assert caught.value.code == code and f"resume={folder_of(cfg)}" in capsys.readouterr().err
+    assert checkpoint.load(folder_of(cfg))["step"] == 3
+
+
+def test_a_process_that_is_told_to_end_saves(tmp_path):
     process = start(*FAST, "schedule.epochs=5000", f"out_dir={tmp_path}")
     wait_for(lambda: len(list(tmp_path.glob("*/*/checkpoint.pt"))) == 1, process)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     output = output_of(process)
-    assert process.returncode == code and f"resume={tmp_path}" in output.replace("\n", "")
+    assert process.returncode == 143 and f"resume={tmp_path}" in output.replace("\n", "")
     assert checkpoint.load(next(tmp_path.glob("*/*")))["step"] > 0
 
 
