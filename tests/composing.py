@@ -1,27 +1,18 @@
 """The real configs, and the same shrunken to two steps."""
 
-import functools
 from pathlib import Path
 
-from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig
 
+from varnet.runs.composing import composed
+
+__all__ = ["ROOT", "composed", "tiny"]
 ROOT = Path(__file__).resolve().parent.parent
 TINY = (
     "schedule.epochs=1", "schedule.warmup=0", "schedule.beta_from=0", "schedule.beta_until=0", "model.width=0.05",
     "dataset.train_size=40", "dataset.test_size=20", "schedule.batch_size=20", "eval.samples=2", "eval.elbo_samples=2",
     "threads=1", "snapshots=null",
 )  # fmt: skip
-
-
-def composed(*overrides: str) -> DictConfig:
-    return _composed(*overrides).copy()
-
-
-@functools.cache
-def _composed(*overrides: str) -> DictConfig:
-    with initialize_config_dir(str(ROOT / "configs"), version_base="1.3"):
-        return compose("train", list(overrides))
 
 
 def tiny(folder: Path, *overrides: str) -> DictConfig:

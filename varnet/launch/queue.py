@@ -1,7 +1,6 @@
 """Experiments in a queue: a few runs of train.py at a time, one progress, one estimate of the time that is left."""
 
 import contextlib
-import functools
 import json
 import os
 import sys
@@ -21,11 +20,6 @@ from varnet.train.logger import HISTORY
 REPORT_EVERY = 60.0  # seconds between two lines where there is no terminal
 
 
-@functools.cache
-def _composed(experiment: str, overrides: tuple[str, ...]) -> DictConfig:
-    return composed(f"experiment={experiment}", *overrides)
-
-
 class Job(NamedTuple):
     """One run: an experiment, its scale in its name, with a seed."""
 
@@ -34,7 +28,7 @@ class Job(NamedTuple):
     overrides: tuple[str, ...] = ()
 
     def config(self) -> DictConfig:
-        cfg = _composed(self.experiment, self.overrides).copy()
+        cfg = composed(f"experiment={self.experiment}", *self.overrides)
         cfg.seed = self.seed
         return cfg
 
