@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from tests.composing import tiny
+from tests.conftest import no_pictures
 from varnet.base import distributed
 from varnet.cli.train import run
 from varnet.data import Loader
@@ -26,7 +27,7 @@ def work(rank: int, port: int, folder: Path) -> None:
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost",
         "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
     }  # fmt: skip
-    with distributed.joined(torch.device("cpu")):
+    with distributed.joined(torch.device("cpu")), no_pictures():
         results = {
             "norm": norm(rank), "gradients": gradients(folder), "noise": noise(), "told": told(rank),
             "batches": list(loader()),
