@@ -4,21 +4,23 @@ import errno
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.data.processes import begin, code_of, start
 from tests.data.tiny_data import fetch, install_tiny, tiny_arrays, write_files
-from tests.processes import HANG
 from varnet.data import folder, load, vision
 from varnet.data.folder import data_folder
 from varnet.errors import DataError
 
-ROOT = Path(__file__).parents[2]
+
+@pytest.fixture(scope="module", autouse=True)
+def server():
+    """Before a test changes variables that all processes would have."""
+    begin()
 
 
 @pytest.fixture
@@ -157,24 +159,6 @@ def test_a_disk_that_fills_up_while_the_cache_is_written(mnist, monkeypatch):
     assert sorted(p.name for p in mnist.iterdir()) == [".varnet_mnist.lock", "mnist"]
 
 
-SETUP = """
-import os, sys
-sys.path.insert(0, {root!r})
-from pathlib import Path
-from tests.data.tiny_data import fetch, tiny_arrays, tiny_spec
-from varnet.data import DATASETS, vision
-DATASETS["mnist"] = tiny_spec("mnist", tiny_arrays("mnist"))
-data = Path({data!r})
-"""
-
-
-def start(data: Path, code: str) -> subprocess.Popen:
-    setup = SETUP.format(root=str(ROOT), data=str(data))
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([sys.executable, "-c", setup + code], text=True, env=environment, **pipes)
-
-
 TOGETHER = """
 import time
 
@@ -205,17 +189,16 @@ fcntl.flock = no_locks
 @pytest.mark.parametrize("prelude, downloads", [(LOCKS, "x"), (NO_LOCKS, "xx")], ids=["locks", "none"])
 def test_two_processes_at_once(tmp_path, prelude, downloads):
     """With locks the second waits and reads the cache; without, both fetch and neither spoils it."""
-    processes = [start(tmp_path, prelude + TOGETHER) for _ in range(2)]
-    errors = [process.communicate(timeout=HANG)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], errors
+    processes = [start(tmp_path, prelude + TOGETHER, tmp_path / "errors") for _ in range(2)]
+    assert [code_of(process) for process in processes] == [0, 0], (tmp_path / "errors").read_text()
     assert (tmp_path / "downloads").read_text() == downloads
     assert not list(tmp_path.glob(".varnet_fetch*"))
 
 
-def test_a_process_killed_while_writing_leaves_no_cache(mnist):
-    process = start(mnist, "os.fsync = lambda _: os.kill(os.getpid(), 9)\nfetch('mnist', data)\n")
-    process.communicate(timeout=HANG)
-    assert process.returncode == -9
+def test_a_process_killed_while_writing_leaves_no_cache(mnist, tmp_path_factory):
+    errors = tmp_path_factory.mktemp("errors") / "errors"
+    process = start(mnist, "os.fsync = lambda _: os.kill(os.getpid(), 9)\nfetch('mnist', data)\n", errors)
+    assert code_of(process) == -9
     assert not (mnist / "varnet_mnist.bin").exists()
     (left,) = mnist.glob(".varnet_fetch_*")
     assert (left / "varnet_mnist.bin").exists(), "it was killed with the file written but not in place"
@@ -227,10 +210,11 @@ def test_a_process_killed_while_writing_leaves_no_cache(mnist):
     assert not left.exists()
 
 
-def test_a_real_write_error(mnist):
+def test_a_real_write_error(mnist, tmp_path_factory):
+    errors = tmp_path_factory.mktemp("errors") / "errors"
     limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))\n"
-    process = start(mnist, limit + "fetch('mnist', data)\n")
-    assert "DataError: dataset=mnist was read from" in process.communicate(timeout=HANG)[1]
+    assert code_of(start(mnist, limit + "fetch('mnist', data)\n", errors)) == 1
+    assert "DataError: dataset=mnist was read from" in errors.read_text()
     assert sorted(p.name for p in mnist.iterdir()) == [".varnet_mnist.lock", "mnist"]
 
 
