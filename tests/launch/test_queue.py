@@ -10,6 +10,9 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(tmp_path):
     bad = Job("small/toy", 0, (*here, "schedule.epochs=2", "data_dir=null", "schedule.lr=-1"))
     failed = queue.run_queue([bad, good], at_once=1)
     assert len(failed) == 1 and "schedule.lr=-1" in failed[0] and good.folder().joinpath("metrics.json").exists()
+    (good.folder() / "metrics.json").unlink()
+    assert queue.run_queue([good], at_once=1) == []
+    assert "going on after epoch 2" in queue.log_of(good).read_text(), "the log says what a run tells"
 
 
 def test_time_left():

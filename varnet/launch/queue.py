@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import os
 import sys
 import time
@@ -58,6 +59,7 @@ def trained(job: Job) -> None:
     with open(log_of(job), "ab", buffering=0) as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout, force=True)
     life.run(TRAINING, job.config())
 
 
