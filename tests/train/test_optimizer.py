@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from tests.composing import composed, tiny
+from tests.train.stopping import interrupted_at, stop
 from varnet.cli.train import objective, run
 from varnet.errors import ConfigError, Interrupted
 from varnet.nn.networks import build
 from varnet.runs.folder import folder_of
 from varnet.runs.resuming import resumed
 from varnet.runs.schema import check
-from varnet.train import checkpoint, trainer
+from varnet.train import checkpoint
 from varnet.train.optimizer import make_optimizer
 from varnet.train.schedule import Schedule
 
@@ -90,14 +91,8 @@ def test_two_optimizers_resume_bit_for_bit(tmp_path, monkeypatch, unpictured):
     )
     whole, cut = tiny(tmp_path / "whole", *own), tiny(tmp_path / "cut", *own)
     metrics = run(whole)
-    train_step = trainer.Trainer.train_step
-
-    def stopping(self, x, y):
-        train_step(self, x, y)
-        self.signal = 15 if self.step == 3 else None
-
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(trainer.Trainer, "train_step", stopping)
+        interrupted_at(3, patch, stop)
         run(cut)
     assert run(resumed(folder_of(cut), []), folder_of(cut))["acc_k_val"] == metrics["acc_k_val"] == objective(metrics)
     states = [checkpoint.load(folder_of(cfg))["model"] for cfg in (whole, cut)]

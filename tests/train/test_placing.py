@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from tests.composing import composed, tiny
+from tests.train.stopping import interrupted_at, stop
 from varnet.cli.train import run
 from varnet.errors import Interrupted
 from varnet.nn.networks import build
@@ -50,14 +51,8 @@ def test_a_run_that_goes_on_keeps_its_format(tmp_path, monkeypatch, unpictured):
     monkeypatch.setattr(trainer, "measured", lambda _model, _x, by_rule, _autocast: not by_rule)
     whole, cut = (tiny(tmp_path / name, "schedule.epochs=3") for name in ("whole", "cut"))
     run(whole)
-    train_step = trainer.Trainer.train_step
-
-    def stopping(self, x, y):
-        train_step(self, x, y)
-        self.signal = 15 if self.step == 3 else None
-
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(trainer.Trainer, "train_step", stopping)
+        interrupted_at(3, patch, stop)
         run(cut)
     monkeypatch.setattr(trainer, "measured", lambda *_: pytest.fail("measured again"))
     run(resumed(folder_of(cut), []), folder_of(cut))

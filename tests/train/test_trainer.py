@@ -14,6 +14,7 @@ import torch
 from tests.composing import ROOT, composed, tiny
 from tests.conftest import no_pictures
 from tests.processes import HANG, output_of, wait_for
+from tests.train.stopping import interrupted_at
 from varnet.base import plots
 from varnet.base.files import write_atomically
 from varnet.cli import train
@@ -250,18 +251,6 @@ def whole(tmp_path_factory) -> Path:
     with no_pictures():
         run(cfg)
     return folder_of(cfg)
-
-
-def interrupted_at(step: int, monkeypatch, how):
-    """Let a run do something at a step of its training."""
-    original = trainer.Trainer.train_step
-
-    def train_step(self, x, y):
-        original(self, x, y)
-        if self.step == step:
-            how(self)
-
-    monkeypatch.setattr(trainer.Trainer, "train_step", train_step)
 
 
 @pytest.mark.parametrize("step", [1, 3, 4, 7])

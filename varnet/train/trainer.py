@@ -21,13 +21,14 @@ from varnet.data import Dataset, Loader
 from varnet.errors import Diverged, Interrupted
 from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
-from varnet.nn.layers import Variational
 from varnet.nn.objective import terms
 from varnet.train import checkpoint
 from varnet.train.batch_norm import pool_batch_norm
+from varnet.train.faults import culprit
 from varnet.train.logger import Logger, Progress, weights_summary
 from varnet.train.optimizer import make_optimizer
 from varnet.train.placing import IMAGES, laid_out, measured, placed, unsure, use_channels_last
+from varnet.train.random_state import rng_state, set_rng_state
 from varnet.train.schedule import SCHEDULED, Schedule
 
 log = logging.getLogger("varnet")
@@ -309,53 +310,12 @@ class Trainer:
         if math.isinf(step):
             return
         remedies = [f"lower schedule.lr={self.cfg.schedule.lr}"]
-        if len(self.optimizer.param_groups) > 1:
+        if any(name.endswith("log_alpha") for name, _ in self.model.named_parameters()):
             remedies.append(f"schedule.log_alpha.lr_mult={self.cfg.schedule.log_alpha.lr_mult}")
         if self.cfg.precision != "fp32":
             remedies.append("use precision=fp32")
         kept = "the last good checkpoint is kept" if checkpoint.exists(self.folder) else "no checkpoint was written yet"
         raise Diverged(
             f"the loss is not finite at step {int(step)} (epoch {int(step) // len(self.loader) + 1}), "
-            f"{self._culprit()}: {' or '.join(remedies)}; {kept}"
+            f"{culprit(self.model, self.batch, self._autocast)}: {' or '.join(remedies)}; {kept}"
         )
-
-    @torch.no_grad()
-    def _culprit(self) -> str:
-        """The first layer that is at fault: the weights are those of the bad step, which was not applied."""
-        for name, p in self.model.named_parameters():
-            if not torch.isfinite(p).all():
-                return f"where {name} became non-finite (its gradient did)"
-        faults = []
-
-        def look(name: str, out: object) -> None:
-            if isinstance(out, Tensor) and not torch.isfinite(out).all():
-                faults.append(name)
-
-        hooks = [
-            module.register_forward_hook(lambda _m, _i, out, name=name: look(name, out))
-            for name, module in self.model.named_modules()
-            if not module._modules
-        ]
-        with self._autocast():
-            self.model(self.batch)
-        for hook in hooks:
-            hook.remove()
-        faults += [n for n, m in self.model.named_modules() if isinstance(m, Variational) and not m.kl().isfinite()]
-        return f"in layer {faults[0]}" if faults else "though each layer's output is finite now"
-
-
-def rng_state() -> dict:
-    state = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        state["cuda"] = torch.cuda.get_rng_state_all()
-    if torch.backends.mps.is_available():
-        state["mps"] = torch.mps.get_rng_state()
-    return state
-
-
-def set_rng_state(state: dict) -> None:
-    torch.set_rng_state(state["cpu"])
-    if "cuda" in state and len(state["cuda"]) == torch.cuda.device_count():
-        torch.cuda.set_rng_state_all(state["cuda"])
-    if "mps" in state and torch.backends.mps.is_available():
-        torch.mps.set_rng_state(state["mps"])
