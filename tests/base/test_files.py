@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from varnet.base.files import write_atomically, write_json
+from varnet.base.files import appending, remove_unfinished, write_atomically, write_json
 from varnet.base.nested import flat, without_nulls
 
 
@@ -47,3 +47,51 @@ def test_nested_dictionaries():
     values = {"a": {"b": 1, "c": {"d": None}}, "e": None, "f": []}
     assert flat(values) == {"a.b": 1, "a.c.d": None, "e": None, "f": []}
     assert without_nulls(values) == {"a": {"b": 1, "c": {}}, "f": []}
+
+
+def test_a_link_under_the_name_of_an_unfinished_file_is_not_followed(tmp_path, monkeypatch):
+    """Even by one who foresees the name."""
+    theirs, path = tmp_path / "theirs", tmp_path / "file"
+    theirs.write_text("precious")
+    (tmp_path / "file.part").symlink_to(theirs)
+    write_atomically(path, "new")
+    assert path.read_text() == "new"
+    monkeypatch.setattr("secrets.token_hex", lambda n: "0" * n)
+    (tmp_path / f"file.{'0' * 8}.part").symlink_to(theirs)
+    with pytest.raises(FileExistsError):
+        write_atomically(path, "newer")
+    assert (path.read_text(), theirs.read_text()) == ("new", "precious")
+
+
+def test_a_link_under_the_name_of_the_file_is_replaced(tmp_path):
+    theirs, path = tmp_path / "theirs", tmp_path / "file"
+    theirs.write_text("precious")
+    path.symlink_to(theirs)
+    write_atomically(path, "new")
+    assert not path.is_symlink() and theirs.read_text() == "precious"
+
+
+def test_appending_makes_the_file_and_goes_on_at_its_end(tmp_path):
+    for line in (b"a\n", b"b\n"):
+        with appending(tmp_path / "file") as file:
+            file.write(line)
+    assert (tmp_path / "file").read_bytes() == b"a\nb\n"
+
+
+@pytest.mark.parametrize("plant", [lambda at, theirs: at.symlink_to(theirs), lambda at, _: os.mkfifo(at)])
+@pytest.mark.parametrize("there", [True, False])
+def test_appending_follows_no_link_and_waits_for_no_pipe(tmp_path, plant, there):
+    theirs = tmp_path / "theirs"
+    if there:
+        theirs.write_text("precious")
+    plant(tmp_path / "file", theirs)
+    with pytest.raises(OSError, match="a link or a device"):
+        appending(tmp_path / "file")
+    assert theirs.read_text() == "precious" if there else not theirs.exists()
+
+
+def test_only_unfinished_files_are_removed(tmp_path):
+    for name in ("a.json", "a.json.0123.part"):
+        (tmp_path / name).write_text("x")
+    remove_unfinished(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

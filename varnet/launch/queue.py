@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from omegaconf import DictConfig
 
+from varnet.base.files import appending
 from varnet.launch.pool import Outcome, run_all
 from varnet.runs import life
 from varnet.runs.composing import composed
@@ -56,7 +57,7 @@ def run_queue(jobs: list[Job], at_once: int) -> list[str]:
 def trained(job: Job) -> None:
     """One run, in a process of its own; what it prints goes into a log beside its folder."""
     log_of(job).parent.mkdir(parents=True, exist_ok=True)
-    with open(log_of(job), "ab", buffering=0) as log:
+    with appending(log_of(job)) as log:
         for stream in (1, 2):
             os.dup2(log.fileno(), stream)
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout, force=True)

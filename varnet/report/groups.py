@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 from varnet.base.checks import shown
 from varnet.base.nested import flat
 from varnet.errors import ConfigError
+from varnet.runs import stored
 from varnet.runs.folder import CONFIG, finished
 from varnet.runs.identity import identity, plain
 from varnet.train.logger import HISTORY
@@ -97,7 +98,7 @@ def read(folders: Iterable[str | Path]) -> list[Run]:
 def read_run(folder: Path) -> Run:
     """The run in a folder, as far as it can be read."""
     try:
-        config = plain(OmegaConf.load(folder / CONFIG))
+        config = plain(stored.load(folder / CONFIG))
         setting(config), config["schedule"]["epochs"]
     except Exception:  # damaged, or of something else
         return Run(folder, {}, None, [])

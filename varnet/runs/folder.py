@@ -1,15 +1,17 @@
 """The folder of a run: where it is, what says that it is finished, who may write into it, what it was asked to do."""
 
 import contextlib
+import errno
 import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from varnet.base.files import write_atomically
+from varnet.base.files import appending, remove_unfinished, write_atomically
 from varnet.base.invocation import as_typed
 from varnet.errors import ConfigError
+from varnet.runs import stored
 from varnet.runs.identity import digest
 
 CONFIG, METRICS = ".hydra/config.yaml", "metrics.json"
@@ -38,7 +40,10 @@ def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         try:
             (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+            if (folder / ".hydra").is_symlink():
+                raise OSError(errno.ELOOP, ".hydra in it is a link")
             stack.enter_context(_locked(folder))
+            remove_unfinished(folder)
             if not (folder / CONFIG).exists():
                 write_atomically(folder / CONFIG, OmegaConf.to_yaml(cfg, resolve=True))
         except OSError as error:
@@ -50,7 +55,7 @@ def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    with open(folder / ".lock", "a") as file:
+    with appending(folder / ".lock") as file:
         with contextlib.suppress(ImportError):  # no locks on Windows
             import fcntl
 
@@ -92,8 +97,12 @@ def stored_config(folder: Path, key: str | None = "resume", script: str = TRAIN)
     if not (folder / CONFIG).exists():
         raise _wrong(folder, key, f"holds no run ({CONFIG} is missing): name the folder of a run")
     try:
-        cfg = OmegaConf.load(folder / CONFIG)
+        cfg = stored.load(folder / CONFIG)
         assert isinstance(cfg, DictConfig) and "schedule" in cfg
+    except stored.Refused as error:
+        raise _wrong(
+            folder, key, f"has a {CONFIG} that {error}: restore it, or open no folder of a stranger"
+        ) from error
     except Exception as error:
         text = f"has a {CONFIG} that cannot be read: restore it or start the run anew"
         raise _wrong(folder, key, text) from error

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from varnet.base.files import write_atomically
+from varnet.base.files import appending, write_atomically
 from varnet.base.nested import flat
 from varnet.evaluation.sparsity import compression, has_threshold, sparsity
 from varnet.nn.layers import layers_of
@@ -73,8 +73,8 @@ class Logger:
 
     def epoch(self, row: dict, log_alphas: dict[str, Tensor], step: int) -> None:
         self.history.append(row)
-        with open(self.folder / HISTORY, "a") as file:
-            file.write(json.dumps(row) + "\n")
+        with appending(self.folder / HISTORY) as file:
+            file.write((json.dumps(row) + "\n").encode())
         for tag, value in scalars(row).items():
             self.writer.add_scalar(tag, value, step)
         for name, values in log_alphas.items():
@@ -83,7 +83,7 @@ class Logger:
 
     def sync(self) -> None:
         """Onto the disk, before a checkpoint counts on it; a wait for the disk at every short epoch would be slow."""
-        with open(self.folder / HISTORY, "a") as file:
+        with appending(self.folder / HISTORY) as file:
             os.fsync(file.fileno())
 
     def figure(self, png: bytes, step: int) -> None:
