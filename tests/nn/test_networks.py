@@ -63,6 +63,22 @@ def test_lenet5_dropout_is_before_both_dense_layers():
     assert model.dropout1.p == model.dropout2.p == 0.5
 
 
+@pytest.mark.parametrize("factor", [1, 0.5, 0.1])
+def test_a_number_multiplies_the_published_rates(factor):
+    published = [m.p for m in build_small("vgg") if isinstance(m, nn.Dropout)]
+    found = [m.p for m in build_small("vgg", dropout=factor) if isinstance(m, nn.Dropout)]
+    assert found == pytest.approx([factor * p for p in published])
+    assert build_small("lenet5", dropout=factor).dropout2.p == pytest.approx(0.5 * factor)
+
+
+@pytest.mark.parametrize("chosen", ["dense1", ["dense1"], ["dense2", "dense1"], ["conv2", "dense2"]])
+def test_dropout_before_chosen_layers_alone(chosen):
+    model = build_small("vgg", dropout=chosen)
+    names = [n for n in dict(model.named_children()) if n != "flatten"]
+    found = [names[i + 1] for i, n in enumerate(names) if n.startswith("dropout")]
+    assert sorted(found) == sorted([chosen] if isinstance(chosen, str) else chosen)
+
+
 @pytest.mark.parametrize("in_shape, features", [((1, 28, 28), 800), ((3, 32, 32), 1250), ((1, 16, 16), 50)])
 def test_input_size_is_inferred(in_shape, features):
     model = build("lenet5", in_shape, 7)
@@ -127,6 +143,10 @@ def test_options_reach_the_layers():
         (("toy", (2,), 2), {"sizes": [3]}, "sizes", ["[3]", "is an option of model=fc"]),
         (("lenet5", (1, 28, 28), 10), {"activation": "gelu"}, "activation", ["=gelu", "relu, tanh, leaky_relu"]),
         (("lenet5", (1, 28, 28), 10), {"layers": ["conv9"]}, "layers", ["'conv9'", "choose from: conv1, conv2"]),
+        (("lenet5", (1, 28, 28), 10), {"dropout": ["conv2"]}, "dropout", ["before 'conv2'", "choose from: dense1, "]),
+        (("vgg", (3, 32, 32), 10), {"dropout": 1.5}, "dropout", ["=1.5", "a number above 0 up to 1"]),
+        (("vgg", (3, 32, 32), 10), {"dropout": 0.0}, "dropout", ["=0.0", "a number above 0 up to 1"]),
+        (("vgg", (3, 32, 32), 10), {"dropout": []}, "dropout", ["=[]", "names of the layers"]),
         (("lenet5", (1, 28, 28), 10), {"batch_norm": ["dense9"]}, "batch_norm", ["'dense9'", "choose from: conv1"]),
     ],
 )

@@ -114,6 +114,29 @@ def test_the_dropout_baseline():
     assert names.count("dropout1") == names.count("dropout2") == 1 and cfg.param.l2 > 0
 
 
+def dropouts(*overrides: str) -> dict[str, float]:
+    cfg = composed("dataset=digits", *overrides)
+    return {n: m.p for n, m in build_model(cfg, load_data(cfg)).named_children() if n.startswith("dropout")}
+
+
+def test_how_much_dropout():
+    assert dropouts("param=dropout") == {"dropout1": 0.5, "dropout2": 0.5} == dropouts("model.dropout=true")
+    assert dropouts("param=dropout", "model.dropout=0.5") == {"dropout1": 0.25, "dropout2": 0.25}
+    assert dropouts("param=dropout", "model.dropout=[dense2]") == {"dropout1": 0.5}
+    assert dropouts() == {} == dropouts("model.dropout=false")
+
+
+def test_the_dropout_network_of_the_authors_script():
+    cfg = composed("experiment=table2_mnist_dropout_authors", "dataset=digits")
+    children = dict(build_model(cfg, load_data(cfg)).named_children())
+    assert list(children) == [
+        "conv1", "conv1_pool", "conv1_act", "conv2", "conv2_pool", "conv2_act", "dropout1", "flatten", "dense1",
+        "dense1_act", "dense2",
+    ]  # fmt: skip
+    assert all(children[name].bias is not None for name in ("conv1", "conv2", "dense1", "dense2"))
+    assert (cfg.schedule.epochs, cfg.schedule.batch_size, cfg.schedule.lr, cfg.param.l2) == (200, 200, 1e-3, 0)
+
+
 def test_options_reach_the_layers():
     cfg = composed("dataset=digits", "param=zero_mean", "param.noise=uniform", "param.layers=[conv2,dense1]")
     model = build_model(cfg, load_data(cfg))
@@ -148,6 +171,8 @@ WRONG_VALUES = {  # override -> its key, the remedy
     "param.layers=[conv9]": ("param.layers", "choose from: conv1, conv2, dense1, dense2"),
     "param.layers=none": ("param.layers", "use param=deterministic"),
     "param.noise=bernoulli": ("param.noise", "use param=zero_mean, or noise=gaussian"),
+    "model.dropout=0": ("model.dropout", "use true, false, a number above 0 up to 1, or names of the layers"),
+    "model.dropout=[conv9]": ("model.dropout", "choose from: dense1, dense2"),
     "model.activation=gelu": ("model.activation", "use one of relu, tanh, leaky_relu"),
     "model.name=foo": ("model.name", "fc, lenet300, lenet5, toy, vgg, custom"),
     "prior.estimator=best": ("prior.estimator", "use one of approx, exact, mc"),

@@ -49,7 +49,7 @@ def build_model(cfg: DictConfig, data: Dataset) -> nn.Module:
     for key in network.keys() & random.keys():
         group = group_of(key)
         raise ConfigError(f"is an option of the model too: rename it in {group}={random[group]}", f"{group}.{key}")
-    if cfg.param.name == "dropout":
+    if cfg.param.name == "dropout" and not network.get("dropout"):
         network["dropout"] = True
     try:
         if name == CUSTOM:

@@ -24,6 +24,7 @@ from varnet.base.invocation import command
 from varnet.data import own_options as dataset_options
 from varnet.data.augment import ALTERNATING
 from varnet.errors import ConfigError
+from varnet.nn.networks.dropping import DROPOUT
 from varnet.nn.networks.registry import own_options as model_options
 from varnet.nn.params import PARAMS
 from varnet.nn.priors import PRIORS
@@ -90,7 +91,7 @@ MODEL_CHECKS = {
     "model.width": number(0, above=True),
     "model.bias": or_null(SWITCH),
     "model.affine": or_null(SWITCH),
-    "model.dropout": or_null(SWITCH),
+    "model.dropout": or_null(DROPOUT),
 }
 CUSTOM_CHECKS = {
     "model.target": Check(TEXT.fits, "the import path of your function, package.module:function"),

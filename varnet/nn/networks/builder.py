@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from torch import nn
 
+from varnet.nn.networks.dropping import Dropping
+
 ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "leaky_relu": nn.LeakyReLU}
 
 
@@ -22,14 +24,16 @@ class Builder:
         bias: bool,
         batch_norm: bool | Iterable[str],
         affine: bool,
-        dropout: bool,
+        dropout: bool | float | str | Iterable[str],
     ) -> None:
         self.net, self.shape = nn.Sequential(), tuple(in_shape)
         self.width, self.activation, self.bias = width, ACTIVATIONS[activation], bias
-        self.batch_norm, self.affine, self.use_dropout = batch_norm, affine, dropout
+        self.batch_norm, self.affine = batch_norm, affine
+        self.dropping, self.published_rate = Dropping(dropout), 0.0
         self.count = {"conv": 0, "dense": 0, "dropout": 0}
 
     def conv(self, channels: int, kernel: int, padding: int = 0, pool: bool = False) -> None:
+        self._drop("conv")
         channels = self._scaled(channels)
         name = self._add("conv", nn.Conv2d(self.shape[0], channels, kernel, padding=padding, bias=self.bias))
         self.shape = (channels, *(n + 2 * padding - kernel + 1 for n in self.shape[1:]))
@@ -59,10 +63,17 @@ class Builder:
         self.classifier(classes)
 
     def dropout(self, p: float) -> None:
-        if self.use_dropout and p > 0:
-            self._add("dropout", nn.Dropout(p))
+        """Before the next layer, at the published rate p, unless less is asked for."""
+        self.published_rate = p
+
+    def _drop(self, kind: str) -> None:
+        rate = self.dropping.rate(f"{kind}{self.count[kind] + 1}", self.published_rate)
+        self.published_rate = 0.0
+        if rate > 0:
+            self._add("dropout", nn.Dropout(rate))
 
     def _dense(self, features: int) -> None:
+        self._drop("dense")
         if len(self.shape) > 1:
             self.net.add_module("flatten", nn.Flatten())
         self._add("dense", nn.Linear(math.prod(self.shape), features, bias=self.bias))

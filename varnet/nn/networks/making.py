@@ -26,14 +26,15 @@ def build(
     bias: bool | None = None,
     batch_norm: bool | Iterable[str] | None = None,
     affine: bool | None = None,
-    dropout: bool | None = None,
+    dropout: bool | float | str | Iterable[str] | None = None,
     **options: Any,
 ) -> nn.Sequential:
     """A network for inputs of `in_shape`; what is None is as in the paper (its file in this folder).
 
     `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
-    follows, `affine` whether it learns scale and shift (None: yes); `options` are those of the network itself, such as
-    `sizes` of `fc`, and go to varnet.variational otherwise.
+    follows, `affine` whether it learns scale and shift (None: yes); `dropout` is a switch, the names of the layers that
+    it stands before, or a number up to 1 that multiplies the published rates; `options` are those of the network
+    itself, such as `sizes` of `fc`, and go to varnet.variational otherwise.
     """
     one_of(*NETWORKS)("name", name)
     one_of(*ACTIVATIONS)("activation", activation)
@@ -50,6 +51,7 @@ def build(
     network.make(builder, classes, **own)
     net = builder.net
     _check_names("batch_norm", normed, net)
+    builder.dropping.check_names()
     layers = network.layers if layers is None else layers
     variational(net, layers, param, prior, **{"log_alpha": network.log_alpha, **options})
     return net
