@@ -9,7 +9,7 @@ import torch
 from tests.composing import tiny
 from varnet.cli.train import run
 from varnet.data.sets.toy import toy
-from varnet.paper import fig1, fig4, fig5, fig9, transition
+from varnet.paper import by_alpha, fig1, fig4, fig5, fig9, transition
 from varnet.runs.folder import folder_of
 from varnet.runs.opening import open_finished
 
@@ -66,3 +66,45 @@ def test_curves_average_only_runs_evaluated_at_the_same_epochs():
     assert [line.get_label() for line in top.lines] == ["20 samples (n = 1)"]
     assert list(top.lines[0].get_xdata()) == [1, 2, 4] and list(top.lines[0].get_ydata()) == [10, 20, 40]
     assert bottom.lines[0].get_label() == "dense1" and list(bottom.lines[0].get_ydata()) == [2, 3, 4, 5]
+
+
+def history_by_hand() -> list[dict]:
+    """Two layers; evaluated at three of four epochs. Log alpha of dense1 falls again at the end."""
+    found = [
+        ((-2.0, 0.0), 90, 10, 91),
+        ((1.0, 2.0), None, None, None),
+        ((4.0, 3.0), 30, 70, 92),
+        ((6.0, 2.5), 10, 90, 93),
+    ]
+    return [
+        {
+            "epoch": i + 1, "acc_det": det, "acc_1": samples, "acc_k": samples, "acc_zero_mean_k": zero,
+            "log_alpha": {"conv1": {"mean": conv}, "dense1": {"mean": dense}},
+        }
+        for i, ((conv, dense), det, zero, samples) in enumerate(found)
+    ]  # fmt: skip
+
+
+def test_curves_against_log_alpha():
+    runs = {"loguniform": [(history_by_hand(), {"samples": 20})] * 2, "ard": [(history_by_hand(), {"samples": 20})]}
+    figure, numbers, *_ = by_alpha.against_log_alpha(runs)
+    mean, dense = figure.axes
+    assert len(mean.lines) == len(dense.lines) == 3 * 4, "a line for each seed and prediction"
+    assert [list(axis.lines[0].get_xdata()) for axis in (mean, dense)] == [[-1.0, 3.5, 4.25], [0.0, 3.0, 2.5]]
+    assert list(mean.lines[0].get_ydata()) == [90, 30, 10], "the order of training, though log alpha falls"
+    assert (
+        {line.get_linestyle() for line in mean.lines[:8]} == {"-"} != {line.get_linestyle() for line in mean.lines[8:]}
+    )
+    shown = [text.get_text() for text in dense.get_legend().get_texts()]
+    assert shown[0] == "deterministic" and shown[-2:] == ["loguniform (n = 2)", "ard (n = 1)"]
+    between = {"mean": [-1.0, 3.5], "dense1": [0.0, 3.0]}
+    assert list(numbers["ard"].values()) == [between, between]
+
+
+def test_a_transition_that_is_not_in_the_curves_has_no_log_alpha():
+    never = [row | {"acc_det": 90, "acc_zero_mean_k": 10} for row in history_by_hand() if row["acc_k"]]
+    assert list(by_alpha.crossings(never).values()) == [{"mean": None, "dense1": None}] * 2
+    always = [row | {"acc_det": 10, "acc_zero_mean_k": 90} for row in history_by_hand() if row["acc_k"]]
+    assert by_alpha.crossings(always)["zero-mean accuracy above half of the best between log alpha"] == {
+        "mean": [None, -1.0], "dense1": [None, 0.0],
+    }  # fmt: skip

@@ -1,5 +1,6 @@
 """Figure 3: the phase transition of the VGG-like network on CIFAR-10 under the log-uniform prior."""
 
+from varnet.paper import by_alpha
 from varnet.paper.library import Library
 from varnet.paper.targets import Drawn, figure
 from varnet.paper.transition import of_priors
@@ -10,3 +11,8 @@ from varnet.paper.transition import of_priors
 )
 def draw(library: Library) -> Drawn:
     return of_priors(library, "loguniform")
+
+
+@figure("fig3_alpha", "Figure 3 against log alpha instead of epochs", "phase_loguniform", from_history=True)
+def draw_by_alpha(library: Library) -> Drawn:
+    return by_alpha.of_priors(library, "loguniform")

@@ -18,8 +18,13 @@ Curves = list[tuple[list[dict], dict]]  # (history, metrics) of each seed
 
 def of_priors(library: Library, *priors: str) -> Drawn:
     """Draw a column for each prior of which there are runs."""
+    return phase_transition(runs_of(library, *priors))
+
+
+def runs_of(library: Library, *priors: str) -> dict[str, Curves]:
+    """The curves of each prior of which there are runs."""
     found = {prior: library.histories(f"phase_{prior}") for prior in priors}
-    return phase_transition({prior: runs for prior, runs in found.items() if runs})
+    return {prior: runs for prior, runs in found.items() if runs}
 
 
 def phase_transition(runs: dict[str, Curves]) -> Drawn:
