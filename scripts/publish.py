@@ -1,4 +1,4 @@
-"""Fill the tables of the documents from docs/results: python scripts/publish.py --help (varnet/cli/publish.py)."""
+"""Take new runs into docs/results, fill the documents: python scripts/publish.py --help (varnet/cli/publish.py)."""
 
 import sys
 

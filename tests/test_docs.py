@@ -13,7 +13,7 @@ from tests.composing import ROOT, composed
 from varnet.launch import sweep
 from varnet.runs.schema import check
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "results").glob("*.md")])
 AS_IT_IS = [page for page in PAGES if page.name != "extending.md"]  # which tests/runs/test_extending.py runs
 RUN = ROOT / "tests" / "golden" / "runs" / "finished"
 README_BYTES = 9000

@@ -1,51 +1,75 @@
-"""RESULTS.md and README.md show what docs/results says."""
+"""The documents show what docs/results says, and are made of it without a run."""
 
-from dataclasses import replace
+import re
+import shutil
 
 import pytest
 
+from tests.composing import ROOT
+from tests.nn.refused import assert_refused
 from varnet.cli import publish
-from varnet.errors import ConfigError
-from varnet.report import Row, as_json
+from varnet.report.marks import MARK
+
+INDEX_BYTES = 4000
 
 
-def test_the_tables_in_the_pages_are_those_of_the_json():
+@pytest.fixture
+def clone(tmp_path):
+    """What a fresh clone has of documents and results."""
+    for name in ("README.md", "RESULTS.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "docs" / "results", tmp_path / "docs" / "results")
+    return tmp_path
+
+
+def test_the_documents_say_what_the_results_say():
     assert publish.main(["--check"]) == 0
 
 
-def test_a_table_is_filled_in_and_the_text_around_it_kept(tmp_path):
-    row = Row.of("uniform", "acc_k", [98.5], 98.7, scale="full", epochs=200, command="c", commit="d")
-    (tmp_path / "noise.json").write_text(as_json([row, replace(row, row="bernoulli")]))
-    text = "before\n<!-- table: noise rows=uni metrics=acc_k -->\nold\n<!-- end -->\nafter\n"
-    new = publish.filled(text, tmp_path)
-    assert new.startswith("before\n") and new.endswith("after\n") and "old" not in new and "bernoulli" not in new
-    assert "| uniform | 20 samples, % | 98.70 | 98.50 | 1 | -0.20 | not shown | full, 200 epochs |" in new
-    assert publish.filled(new, tmp_path) == new
-    assert "Not run yet" in publish.filled(text.replace("metrics=acc_k", "scale=small"), tmp_path)
-    assert "Not run yet" in publish.filled("<!-- table: table1 -->\n<!-- end -->", tmp_path)
+def test_every_page_is_rebuilt_from_the_results_alone(clone, capsys):
+    texts = {page: page.read_text() for page in publish.pages(clone)}
+    assert {"README.md", "RESULTS.md", "table1.md", "fig7_mnist.md", "linear.md"} <= {page.name for page in texts}
+    for page, text in texts.items():
+        page.write_text(MARK.sub(r"\1\n\5", text))
+    assert publish.main(["--check"], clone) == 1
+    assert "README.md, RESULTS.md, docs/results/fig6.md, " in capsys.readouterr().err
+    assert publish.main([], clone) == 0 and publish.main(["--check"], clone) == 0
+    assert {page: page.read_text() for page in texts} == texts
 
 
-def test_a_table_is_turned_round(tmp_path):
-    layer = Row.of("layer", "elbo", [-10.24], -17.4, scale="full", epochs=200, precision="bf16", command="", commit="")
-    accuracy = replace(layer, metric="acc_k", published=None, mean=99.2)
-    zero_mean = replace(layer, row="zero_mean", mean=-3.19, std=0.55, n=5)
-    (tmp_path / "t.json").write_text(as_json([zero_mean, layer, accuracy]))
-    mark = "<!-- table: t columns=rows -->\n<!-- end -->"
-    assert publish.filled(mark, tmp_path).splitlines()[2:-2] == [
-        "|  | zero_mean | layer |",
-        "|---|---|---|",
-        "| ELBO | -3.19 ± 0.55 (-17.40) | -10.24 (-17.40) |",
-        "| 20 samples, % | - | 99.20 |",
-        "",
-        "Ours (published); full, 200 epochs, bf16; n = 5 (zero_mean), 1 (layer).",
-    ]
+def test_a_changed_verdict_is_seen_in_index_and_page(clone, capsys):
+    path = clone / "docs" / "results" / "table3.json"
+    path.write_text(path.read_text().replace('"n": 1,', '"n": 3,').replace('"std": null', '"std": 0.01'))
+    assert publish.main(["--check"], clone) == 1
+    assert capsys.readouterr().err == (
+        "error: RESULTS.md, docs/results/table3.md differs from docs/results: run python scripts/publish.py\n"
+    )
+    assert publish.main([], clone) == 0
+    assert all(
+        "<!-- verdict: table3 -->2 reproduced<!-- end -->" in (clone / name).read_text()
+        for name in ("RESULTS.md", "docs/results/table3.md")
+    )
 
 
-def test_a_table_of_two_scales_is_not_turned_round(tmp_path):
-    layer = Row.of("layer", "elbo", [-10.24], -17.4, scale="full", command="", commit="")
-    (tmp_path / "t.json").write_text(as_json([layer, replace(layer, scale="small", mean=-573.1)]))
-    mark = "<!-- table: t columns=rows -->\n<!-- end -->"
-    with pytest.raises(ConfigError, match="choose one scale"):
-        publish.filled(mark, tmp_path)
-    text = publish.filled(mark.replace("columns", "scale=small columns"), tmp_path)
-    assert "| ELBO | -573.1 (-17.40) |" in text and "Ours (published); small; n = 1." in text
+def test_the_index_is_short_and_leads_to_every_page():
+    index = (ROOT / "RESULTS.md").read_text()
+    linked = set(re.findall(r"\(docs/results/(\w+\.md)\)", index))
+    assert linked == {page.name for page in (ROOT / "docs" / "results").glob("*.md")}
+    assert len(index.encode()) <= INDEX_BYTES
+
+
+def test_every_table_is_on_the_page_of_its_name_with_its_verdict():
+    folder = ROOT / "docs" / "results"
+    for name in [path.stem for path in folder.glob("*.json") if path.read_text().startswith("[")]:
+        page = (folder / f"{name.removesuffix('_small')}.md").read_text()
+        assert f"<!-- table: {name} " in page and f"<!-- verdict: {name.removesuffix('_small')} -->" in page
+
+
+def test_wrong_arguments_are_refused(capsys):
+    assert_refused(lambda: publish.parse(["to=somewhere"]), "to", "from=FOLDER")
+    assert_refused(lambda: publish.parse(["from="]), "from", "from=FOLDER")
+    assert_refused(lambda: publish.parse(["from=a", "table9"]), None, "table9 is not known", "table1")
+    assert_refused(lambda: publish.parse(["table1"]), None, "from=FOLDER")
+    assert_refused(lambda: publish.parse(["from=a", "--check"]), None, "--check")
+    assert publish.main(["table9"]) == 2
+    assert capsys.readouterr().err.startswith("error: table9 is not known")

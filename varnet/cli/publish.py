@@ -1,60 +1,85 @@
-"""Fill the tables of RESULTS.md and README.md from docs/results/NAME.json: python scripts/publish.py [--check]
+"""Take new runs into docs/results and fill the marks of the documents from it:
 
-A table stands between <!-- table: NAME --> and <!-- end -->; `rows=A;B` after the name takes only rows that begin so,
-`metrics=a;b` only those metrics, `scale=full` only that scale; `columns=rows` turns it round: a column for each row.
-The text around it is written by hand. --check changes nothing and fails if a table is not what the JSON says.
+python scripts/publish.py [from=FOLDER [TARGET...]] [--check]
+
+from=FOLDER   what reproduce.py wrote there (outputs/reproduction): records of runs, pictures, numbers; of the targets
+              that are named, or of all that are there. Tables are built anew from all records of docs/results. What
+              tells no commit, or one with changes (-dirty), is refused, and nothing is taken.
+--check       change nothing, and fail if a mark does not say what docs/results says
+
+Marks stand in README.md, RESULTS.md and the pages of docs/results (varnet/report/marks.py says which there are); the
+text around them is written by hand, and nothing else writes to these pages.
 """
 
-import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from varnet.base.files import write_atomically
+from varnet.errors import ConfigError
 from varnet.runs.composing import PACKAGE
 
-if TYPE_CHECKING:
-    from varnet.report.row import Row
-
 ROOT = PACKAGE.parent  # of the checkout
-PAGES = ("RESULTS.md", "README.md")
-MARK = re.compile(r"(<!-- table: (?P<name>\w+)(?P<options>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def table(name: str, options: str, folder: Path) -> str:
-    """The Markdown of a mark's table."""
-    from varnet.report.row import read
-    from varnet.report.tables import markdown
-    from varnet.report.transposed import transposed
+def pages(root: Path) -> list[Path]:
+    """The documents that have marks."""
+    from varnet.report.marks import has_marks
 
-    chosen = dict(part.split("=", 1) for part in re.findall(r"\w+=[^=]+?(?=\s+\w+=|\s*$)", options))
-    rows = [row for row in read(folder / f"{name}.json") if fits(row, chosen)]
-    if not rows:
-        return "*Not run yet.*\n"
-    return transposed(rows) if chosen.get("columns") == "rows" else markdown(rows)
+    found = [root / "README.md", root / "RESULTS.md", *sorted((root / "docs" / "results").glob("*.md"))]
+    return [page for page in found if page.is_file() and has_marks(page.read_text())]
 
 
-def fits(row: "Row", chosen: dict[str, str]) -> bool:
-    """Say whether a row is one of those that a mark chooses."""
-    if "rows" in chosen and not row.row.startswith(tuple(chosen["rows"].split(";"))):
-        return False
-    return row.metric in chosen.get("metrics", row.metric).split(";") and row.scale == chosen.get("scale", row.scale)
+def stale(root: Path) -> dict[Path, str]:
+    """The pages whose marks are to be filled anew, with the text that they should have."""
+    from varnet.report.marks import filled
+
+    texts = {page: filled(page.read_text(), root / "docs" / "results") for page in pages(root)}
+    return {page: text for page, text in texts.items() if text != page.read_text()}
 
 
-def filled(text: str, folder: Path) -> str:
-    """The text with its tables as the JSON in the folder says."""
-    return MARK.sub(lambda m: m[1] + "\n" + table(m["name"], m["options"], folder) + "\n" + m[4], text)
+def parse(arguments: list[str]) -> tuple[Path | None, list[str]]:
+    """The folder that new runs are taken from, and the targets that are asked for."""
+    from varnet.paper.reproduction import TARGETS
+
+    source, names = None, []
+    for argument in (a for a in arguments if a != "--check"):
+        key, equals, value = argument.partition("=")
+        if equals and (key != "from" or not value):
+            raise ConfigError("is invalid: use from=FOLDER", key, value)
+        if not equals and argument not in TARGETS:
+            raise ConfigError(f"{argument} is not known: choose from {', '.join(TARGETS)}")
+        source = Path(value) if equals else source
+        names += [] if equals else [argument]
+    if source is None and names:
+        raise ConfigError(f"say where {names[0]} is taken from: from=FOLDER")
+    if source is not None and "--check" in arguments:
+        raise ConfigError("--check changes nothing: leave it out, or from=FOLDER")
+    return source, names or list(TARGETS)
 
 
-def main(arguments: list[str]) -> int:
-    folder, stale = ROOT / "docs" / "results", []
-    for name in PAGES:
-        old = (ROOT / name).read_text()
-        new = filled(old, folder)
-        if new != old:
-            stale.append(name)
-            if "--check" not in arguments:
-                (ROOT / name).write_text(new)
-    if stale and "--check" in arguments:
-        print(f"error: {', '.join(stale)} differs from docs/results: run python scripts/publish.py", file=sys.stderr)
-        return 1
-    return 0
+def main(arguments: list[str], root: Path = ROOT) -> int:
+    if "-h" in arguments or "--help" in arguments:
+        print(__doc__, end="")
+        return 0
+    try:
+        source, names = parse(arguments)
+        if source is not None:
+            from varnet.paper.intake import take
+            from varnet.paper.reproduction import TARGETS
+
+            taken = take(names, TARGETS, source, root / "docs" / "results")
+            print(f"taken: {', '.join(taken)}")
+        found = stale(root)
+    except ConfigError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if "--check" not in arguments:
+        for page, text in found.items():
+            write_atomically(page, text)
+        return 0
+    if found:
+        differing = [str(page.relative_to(root)) for page in found]
+        print(
+            f"error: {', '.join(differing)} differs from docs/results: run python scripts/publish.py", file=sys.stderr
+        )
+    return 1 if found else 0

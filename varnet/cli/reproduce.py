@@ -200,7 +200,8 @@ def write(names: list[str], library: "Library", out: Path) -> list[str]:
         for file, record in library.records(TARGETS[name].experiments).items():
             write_atomically(out / "runs" / file, records.as_json(record))
         for ending, content in files_of(title, found).items():
-            write_atomically(out / f"{name}{ending}", content)
+            if not written_by_hand(path := out / f"{name}{ending}"):
+                write_atomically(path, content)
         if unfinished := library.unfinished(name):
             unfinished.unlink(missing_ok=True)
         print(f"\n{title}\n\n{markdown(found)}" if isinstance(found, list) else f"{title}: {out / name}.png")
@@ -208,6 +209,13 @@ def write(names: list[str], library: "Library", out: Path) -> list[str]:
         write_atomically(out / "report.html", report(out))
         print(f"report: {out / 'report.html'}")
     return written
+
+
+def written_by_hand(path: Path) -> bool:
+    """Whether this is a page of docs/results, whose tables publish.py fills."""
+    from varnet.report.marks import has_marks
+
+    return path.suffix == ".md" and path.is_file() and has_marks(path.read_text())
 
 
 def files_of(title: str, found: "list[Row] | Drawn") -> dict[str, bytes | str]:

@@ -27,6 +27,7 @@ scale=small). To add a figure, decorate the function that draws it:
     targets.py        Target, table, figure, Drawn: how a file registers what it makes
     library.py        the finished runs that a target is made of
     reproduction.py   TARGETS; which runs they need, and building them
+    intake.py         what reproduce.py wrote -> docs/results (scripts/publish.py)
     drawing.py, transition.py, scores.py   what several of them share
 """
 

@@ -19,7 +19,7 @@ from varnet.base.invocation import command
 from varnet.evaluation.ensemble import Ensemble
 from varnet.paper.library import Library
 from varnet.paper.targets import Drawn, figure
-from varnet.report.row import Row
+from varnet.report.row import Row, short
 from varnet.report.tables import precision_option
 from varnet.runs.opening import Finished
 from varnet.runs.provenance import commit
@@ -93,7 +93,7 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
         lines, rates.milestones(attack.iterations), scale=library.scale, epochs=first.metrics["epochs"],
         precision=precision,
         command=f"{command('reproduce')} {target} scale={library.scale}{precision_option(precision)}",
-        commit=", ".join(sorted({str(one.metrics.get("commit"))[:10] for several in runs.values() for one in several})),
+        commit=", ".join(sorted({short(one.metrics.get("commit")) for several in runs.values() for one in several})),
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
     return Drawn(rates.figure(lines, title), {"attack": vars(attack), "lines": lines}, rows)
@@ -101,7 +101,7 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
 
 def rows_of(lines: list[dict], at: Iterable[int], **about: Any) -> list[Row]:
     """Rates at some iterations. `about` goes into every row: scale, command, commit, ..."""
-    rows, attacked_by = [], str(commit())[:10]
+    rows, attacked_by = [], short(commit())
     for line in lines:
         kind = "" if line["attack"] == rates.WHITE_BOX else f" ({line['attack']})"
         for i in sorted({min(i, len(line["rate"]) - 1) for i in at}):

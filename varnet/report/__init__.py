@@ -2,6 +2,7 @@
 
 row.py        Row: a number of ours beside a published one; JSON
 tables.py     finished runs -> rows; Markdown and HTML; transposed.py: a column for each row
+marks.py      tables and verdicts between the marks of a document (scripts/publish.py)
 groups.py     runs that differ in their seed alone, their means and curves (scripts/report.py)
 analysis.py   everything that is measured on one run (scripts/evaluate.py)
 page.py       one HTML page with tables and figures in it

@@ -97,3 +97,9 @@ def read(path: Path) -> list[Row]:
         return [from_dict(values) for values in json.loads(path.read_text())]
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} holds no rows of a table: restore it, or delete it") from error
+
+
+def short(commit: object) -> str:
+    """Ten digits of a commit; that there were changes stays to be seen."""
+    digits, dash, changes = str(commit).partition("-")
+    return digits[:10] + dash + changes

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from varnet.base.invocation import command
-from varnet.report.row import Row
+from varnet.report.row import Row, short
 
 SCALES = {  # name -> what a table calls it; full: as published
     "full": "full", "fast": "full width, our schedule", "half": "width 0.5, our schedule", "small": "small",
@@ -60,7 +60,7 @@ def _row(line: Published, scale: str, precision: str, runs: list[dict]) -> Row:
         line.row, line.metric, [value for run in runs if (value := value_of(run, line.metric)) is not None], line.value,
         poster=line.poster, scale=scale, precision=precision, epochs=runs[0]["epochs"], seeds=seeds,
         command=f"{command('train')} experiment={name_at(line.experiment, scale)}{option} seed={_swept(seeds)}",
-        commit=", ".join(sorted({str(run.get("commit"))[:10] for run in runs})),
+        commit=", ".join(sorted({short(run.get("commit")) for run in runs})),
     )  # fmt: skip
 
 
