@@ -83,6 +83,10 @@ class RankLost(RuntimeError):
     """Another process of the run is gone."""
 
 
+class FolderLost(RuntimeError):
+    """The folder of a run is not the one that it began to write into."""
+
+
 class Stopped(Exception):
     """A run that does not go on: one sentence and the exit code."""
 

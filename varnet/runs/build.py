@@ -121,7 +121,7 @@ def initialise_from(model: nn.Module, path: Path) -> None:
     """Start from the weights of another run, a plain layer's `weight` becoming the `mu` of a variational one. What is
     not there, such as the noise of a layer that had none, starts as it would for a layer with those weights."""
     try:
-        state = (checkpoint.load(path) if path.is_dir() else checkpoint.read(path))["model"]
+        state = checkpoint.newest(path)["model"]
     except (CheckpointError, KeyError) as error:
         raise ConfigError(f"has no weights: {error}; name a run's folder or checkpoint", "init_from", path) from error
     own, layers = model.state_dict(), layers_of(model)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from varnet.base.files import appending, remove_unfinished, write_atomically
+from varnet.base.files import remove_unfinished, write_atomically
 from varnet.base.invocation import as_typed
+from varnet.base.lock import locked
 from varnet.errors import ConfigError
 from varnet.runs import stored
 from varnet.runs.identity import digest
@@ -39,10 +40,10 @@ def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
     """The folder of a run, with its configuration in it, for this process alone."""
     with contextlib.ExitStack() as stack:
         try:
-            (folder / ".hydra").mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder))
+            (folder / ".hydra").mkdir(exist_ok=True)
             if (folder / ".hydra").is_symlink():
                 raise OSError(errno.ELOOP, ".hydra in it is a link")
-            stack.enter_context(_locked(folder))
             remove_unfinished(folder)
             if not (folder / CONFIG).exists():
                 write_atomically(folder / CONFIG, OmegaConf.to_yaml(cfg, resolve=True))
@@ -51,19 +52,6 @@ def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
                 f"cannot be used ({error.strerror}): use another folder", "out_dir", cfg.out_dir
             ) from error
         yield folder
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with appending(folder / ".lock") as file:
-        with contextlib.suppress(ImportError):  # no locks on Windows
-            import fcntl
-
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ConfigError(f"{folder} is being written by another process: wait for it, or stop it") from error
-        yield
 
 
 def saved_config(

@@ -13,7 +13,8 @@ from omegaconf import DictConfig
 from varnet.base import device, distributed
 from varnet.base.files import write_json
 from varnet.base.invocation import command
-from varnet.errors import CheckpointError, ConfigError, DataError, Diverged, Interrupted, RankLost, Stopped
+from varnet.base.lock import check_held, locked
+from varnet.errors import CheckpointError, ConfigError, DataError, Diverged, FolderLost, Interrupted, RankLost, Stopped
 from varnet.runs.folder import METRICS, finished, folder_of, opened
 from varnet.runs.identity import identity
 from varnet.runs.provenance import provenance
@@ -54,7 +55,7 @@ def run(kind: Kind, cfg: DictConfig, folder: Path | None = None) -> dict:
     where = device.find(cfg.device)
     folder = folder or folder_of(cfg)
     with distributed.joined(where):
-        if metrics := distributed.from_first(lambda: finished(folder, kind.needed)):
+        if metrics := distributed.from_first(lambda: _ended(folder, kind)):
             log.info("%s is finished already; another seed=, or name=, gives another run", folder)
             return metrics
         if warning := device.caution(where, cfg.get("precision", "fp32")):
@@ -69,7 +70,17 @@ def run(kind: Kind, cfg: DictConfig, folder: Path | None = None) -> dict:
             return _lived(trainer, cfg, folder)
 
 
+def _ended(folder: Path, kind: Kind) -> dict | None:
+    """The metrics of a finished run, its last checkpoint in its place."""
+    metrics = finished(folder, kind.needed)
+    if metrics and checkpoint.pending(folder):
+        with contextlib.suppress(OSError, ConfigError), locked(folder):  # it may be to look at only
+            checkpoint.complete(folder)
+    return metrics
+
+
 def _lived(trainer: Trainer, cfg: DictConfig, folder: Path) -> dict:
+    distributed.from_first(lambda: checkpoint.complete(folder))
     if distributed.from_first(lambda: checkpoint.exists(folder)):
         state = distributed.from_first(lambda: checkpoint.load(folder, put_aside=True))
         check_fits(identity(cfg), state["config"], folder)
@@ -82,6 +93,7 @@ def _lived(trainer: Trainer, cfg: DictConfig, folder: Path) -> dict:
     metrics = trainer.metrics()
     about["versions"] |= metrics.pop("versions", {})
     metrics |= about
+    check_held(folder)
     write_json(folder / METRICS, metrics)
     return metrics
 
@@ -100,6 +112,8 @@ def attempt(kind: Kind, cfg: DictConfig, folder: Path | None = None) -> dict:
         raise Stopped(f"{error}; saved: go on with {command(kind.command)} resume={folder}", error.exit_code) from error
     except KeyboardInterrupt as error:
         raise Stopped(f"stopped; go on with {command(kind.command)} resume={folder}", 130) from error
+    except FolderLost as error:
+        raise Stopped(error, 4) from error
     except RankLost as error:
         raise Stopped(f"{error}; go on with the same command ({folder})", 5) from error
     except OSError as error:

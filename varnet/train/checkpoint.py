@@ -1,5 +1,6 @@
 """Checkpoints that survive: written whole or not at all, the previous one kept, never unpickled."""
 
+import contextlib
 import io
 import logging
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 import torch
 
 from varnet.base.files import write_atomically
+from varnet.base.lock import check_held
 from varnet.errors import CheckpointError
 
 log = logging.getLogger(__name__)
@@ -18,10 +20,43 @@ NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.p
 
 def save(folder: Path, state: dict) -> None:
     """The last checkpoint becomes the previous one once the new one is safely on disk beside it."""
+    check_held(folder)
     write_atomically(folder / FRESH, _as_bytes(state))
+    check_held(folder)  # writing takes long
+    _put_in_place(folder)
+
+
+def _put_in_place(folder: Path) -> None:
     if (folder / NAME).exists():
         os.replace(folder / NAME, folder / PREVIOUS)
     os.replace(folder / FRESH, folder / NAME)
+
+
+def pending(folder: Path) -> bool:
+    """Whether the last save was stopped before its renames."""
+    return (folder / FRESH).exists()
+
+
+def complete(folder: Path) -> None:
+    """Do the renames of the last save, which a kill or an error may have prevented; for who owns the folder."""
+    if not pending(folder):
+        return
+    with contextlib.suppress(CheckpointError):  # a damaged one replaces nothing: load says what is wrong with it
+        read(folder / FRESH)
+        if (folder / NAME).exists() and not _good(folder / NAME):
+            _put_aside(folder / NAME)  # it replaces no good one
+        _put_in_place(folder)
+
+
+def _good(path: Path) -> bool:
+    try:
+        return bool(read(path))
+    except CheckpointError:
+        return False
+
+
+def _put_aside(path: Path) -> None:
+    os.replace(path, path.with_name(path.name + ".damaged"))
 
 
 def save_snapshot(folder: Path, epoch: int, weights: dict, config: dict) -> None:
@@ -55,10 +90,25 @@ def load(folder: Path, put_aside: bool = False) -> dict:
         for bad, error in damaged.items():
             log.warning("%s; the one before it is used", error)
             if put_aside:
-                os.replace(bad, bad.with_name(bad.name + ".damaged"))
+                _put_aside(bad)
         return state
     found = "; ".join(map(str, damaged.values())) or f"{folder} has no {NAME}"
     raise CheckpointError(f"{found}: start the run anew in another folder, with out_dir=FOLDER")
+
+
+def newest(path: Path) -> dict:
+    """What a user names: a folder, or a file, whose place a newer one may not have taken yet."""
+    if path.is_dir():
+        return load(path)
+    if path.name == NAME and (fresh := path.with_name(FRESH)).exists():
+        try:
+            state = read(fresh)
+        except CheckpointError as error:
+            log.warning("%s; the one before it is used", error)
+        else:
+            log.warning("%s is older than %s beside it, which is used", path, FRESH)
+            return state
+    return read(path)
 
 
 def read(path: Path) -> dict:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from varnet.base.files import appending, write_atomically
+from varnet.base.lock import check_held
 from varnet.base.nested import flat
 from varnet.evaluation.sparsity import compression, has_threshold, sparsity
 from varnet.nn.layers import layers_of
@@ -73,6 +74,7 @@ class Logger:
 
     def epoch(self, row: dict, log_alphas: dict[str, Tensor], step: int) -> None:
         self.history.append(row)
+        check_held(self.folder)
         with appending(self.folder / HISTORY) as file:
             file.write((json.dumps(row) + "\n").encode())
         for tag, value in scalars(row).items():
