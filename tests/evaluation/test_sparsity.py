@@ -99,3 +99,44 @@ def test_the_animation_of_a_run(tmp_path):
         path.unlink()
     with pytest.raises(ConfigError, match="no snapshots"):
         emptying(open_finished(folder_of(cfg)))
+
+
+def by_hand(kind: str, removed: str | None) -> Linear | Conv2d:
+    """Means 2, 1 and 0.5, variances 1: log alpha is -1.39, 0 and 1.39, and only the first is below the threshold."""
+    made = Linear(3, 1, bias=False, param="additive", threshold=-1.0, removed=removed) if kind == "linear" else Conv2d(
+        3, 1, 1, bias=False, param="additive", threshold=-1.0, removed=removed
+    )  # fmt: skip
+    made.mu.data = torch.tensor([2.0, 1.0, 0.5]).view(made.weight_shape)
+    made.log_sigma2.data.zero_()
+    return made
+
+
+@pytest.mark.parametrize("kind", ["linear", "conv"])
+@pytest.mark.parametrize("removed", [None, "mean", "mean_of_dense"])
+def test_what_removed_weights_lose(kind, removed):
+    """Inputs 1, 2, 3: the mean is 1 * 2 in any case, the variance 1 + 4 + 9 where removed weights keep their noise."""
+    q = by_hand(kind, removed)
+    x = torch.tensor([[1.0, 2.0, 3.0]]).view((1, 3) if kind == "linear" else (1, 3, 1, 1))
+    noisy = removed == "mean" or (removed == "mean_of_dense" and kind == "linear")
+    mean, variance = (moment.detach() for moment in q.moments(x))
+    assert float(mean) == 2.0 and float(variance) == pytest.approx(14.0 if noisy else 1.0)
+    with torch.no_grad(), predicting(q, "deterministic"):
+        assert float(q(x)) == 2.0
+    with torch.no_grad(), predicting(q, "weights"):
+        assert (q.weight.flatten()[1:] != 0).tolist() == [noisy, noisy]
+    assert kept(q).flatten().tolist() == [True, False, False], "they are counted as removed"
+    assert q.removed().flatten().tolist() == [False, not noisy, not noisy]
+    q(x).sum().backward()
+    assert q.mu.grad.flatten().tolist() == [1.0, 0.0, 0.0]
+    assert (q.log_sigma2.grad.flatten() != 0).tolist() == [True, noisy, noisy]
+
+
+@pytest.mark.usefixtures("unpictured")
+def test_the_authors_treatment_trains(tmp_path):
+    """All of its options at once reach the network and the schedule; removed weights are counted as before."""
+    options = ["param.removed=mean_of_dense", "schedule.decay_from=1", "model.init=0.01", "param.clip=[-8,8]"]
+    cfg = tiny(tmp_path, "experiment=sparse_lenet5", *options, "schedule.epochs=2")
+    metrics = run(cfg)
+    model = open_finished(folder_of(cfg)).model
+    assert [q.keeps_noise for q in (model.conv1, model.conv2, model.dense1, model.dense2)] == [False, False, True, True]
+    assert metrics["sparsity"] == pytest.approx(sparsity(model)) and metrics["compression"] >= 1

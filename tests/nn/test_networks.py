@@ -79,6 +79,15 @@ def test_dropout_before_chosen_layers_alone(chosen):
     assert sorted(found) == sorted([chosen] if isinstance(chosen, str) else chosen)
 
 
+def test_weights_of_a_given_standard_deviation():
+    torch.manual_seed(0)
+    model = build("lenet5", (1, 28, 28), 10, bias=True, batch_norm=False, layers="all", param="additive", init=0.01)
+    for layer in layers_of(model).values():
+        assert_mean(layer.mu.detach().flatten()[:, None] / 0.01, torch.zeros(1))
+        assert_mean((layer.mu.detach().flatten()[:, None] / 0.01).square(), torch.ones(1))
+        assert (layer.bias == 0).all()
+
+
 @pytest.mark.parametrize("in_shape, features", [((1, 28, 28), 800), ((3, 32, 32), 1250), ((1, 16, 16), 50)])
 def test_input_size_is_inferred(in_shape, features):
     model = build("lenet5", in_shape, 7)

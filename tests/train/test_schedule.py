@@ -36,3 +36,11 @@ def test_sparse_vd_beta():
 
 def test_linear_warmup_of_beta():
     assert [make(beta_until=4, beta=2.0).beta_at(s) for s in (0, 20, 40, 60)] == pytest.approx([0, 1.0, 2.0, 2.0])
+
+
+def test_a_decay_that_begins_later():
+    """Constant for 10 of 20 epochs of 10 steps, then linear: half way down at step 150."""
+    schedule = make(decay_from=10)
+    assert [schedule.lr_at(s) for s in (0, 99, 100, 150, 200)] == pytest.approx([1e-3, 1e-3, 1e-3, 5e-4, 0])
+    assert make(decay_from=10, decay="cosine").lr_at(150) == pytest.approx(5e-4)
+    assert [make(decay_from=0).lr_at(s) for s in range(200)] == [1e-3 * (1 - s / 200) for s in range(200)]

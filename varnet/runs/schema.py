@@ -36,11 +36,11 @@ GROUPS = {  # group -> its keys
     "dataset": (
         "name", "labels", "train_size", "test_size", "validation_size", "augment", "seed", *dataset_options(),
     ),
-    "model": ("name", "width", *model_options(), "activation", "bias", "batch_norm", "affine", "dropout"),
+    "model": ("name", "width", *model_options(), "activation", "bias", "batch_norm", "affine", "dropout", "init"),
     "param": ("name", "layers", "l2"),  # and the options of the parameterizations
     "prior": ("name",),  # and those of the priors
     "schedule": (
-        "epochs", "batch_size", "lr", "decay", "warmup", "beta", "beta_from", "beta_until", "log_alpha",
+        "epochs", "batch_size", "lr", "decay", "decay_from", "warmup", "beta", "beta_from", "beta_until", "log_alpha",
         "optimizer", "momentum", "weight_decay", "beta1", "floor",
     ),
     "schedule.log_alpha": ("lr_mult", "beta2"),
@@ -74,6 +74,7 @@ CHECKS = {
     "schedule.lr": number(0, above=True),
     "schedule.decay": one_of(*DECAYS),
     "schedule.warmup": number(0),
+    "schedule.decay_from": or_null(number(0)),
     "schedule.beta": number(0),
     "schedule.beta_from": number(0),
     "schedule.beta_until": number(0),
@@ -92,6 +93,7 @@ MODEL_CHECKS = {
     "model.bias": or_null(SWITCH),
     "model.affine": or_null(SWITCH),
     "model.dropout": or_null(DROPOUT),
+    "model.init": or_null(number(0, above=True)),
 }
 CUSTOM_CHECKS = {
     "model.target": Check(TEXT.fits, "the import path of your function, package.module:function"),
@@ -140,6 +142,14 @@ def check(cfg: DictConfig) -> None:
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
         last = f"schedule.epochs={schedule.epochs}"
         raise ConfigError(f"is invalid: epoch {late[0]} comes after the last one, {last}", "snapshots", cfg.snapshots)
+    decay_from = schedule.get("decay_from")
+    if decay_from is not None and (schedule.decay == "constant" or decay_from >= schedule.epochs):
+        conditions = f"schedule.decay={schedule.decay} and schedule.epochs={schedule.epochs}"
+        raise ConfigError(
+            f"leaves nothing to decay with {conditions}: use an earlier epoch, or null",
+            "schedule.decay_from",
+            decay_from,
+        )
     if schedule.beta_until < schedule.beta_from:
         raise ConfigError(
             f"comes before schedule.beta_from={schedule.beta_from}: use a later epoch",

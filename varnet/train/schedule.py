@@ -15,6 +15,7 @@ class Schedule:
     lr: float
     decay: str = "linear"
     warmup: float = 0  # epochs
+    decay_from: float = 0  # lr stays as it is up to this epoch
     beta: float = 1.0
     beta_from: float = 0  # epochs
     beta_until: float = 0
@@ -26,7 +27,8 @@ class Schedule:
 
     def lr_at(self, step: int) -> float:
         """The paper's is linear, to 0 after the last step."""
-        left = 1 - step / self.steps
+        start = self.decay_from * self.steps_per_epoch
+        left = 1 - max(0, step - start) / (self.steps - start)
         factor = {"linear": left, "cosine": 0.5 * (1 + math.cos(math.pi * (1 - left))), "constant": 1.0}[self.decay]
         warm = self.warmup * self.steps_per_epoch
         return max(self.floor, self.lr * factor * (min(1.0, (step + 1) / warm) if warm else 1.0))

@@ -175,8 +175,14 @@ class Variational(nn.Module):
 
     def _std(self, kept: Tensor | None = None) -> Tensor:
         """The standard deviation of the weights in this state, up to its sign."""
-        std = _masked(self.param.std(self), kept)
+        std = _masked(self.param.std(self), None if self.keeps_noise else kept)
         return std if self.permutation is None else std.flatten()[self.permutation].view(std.shape)
+
+    @property
+    def keeps_noise(self) -> bool:
+        """Whether weights past the threshold lose their mean alone (dense layers of Molchanov et al. 2017)."""
+        dense = len(self.weight_shape) == 2
+        return self.param.removed == "mean" or (self.param.removed == "mean_of_dense" and dense)
 
     def _std_and_alpha(self, kept: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """(std, alpha) with variance = alpha * std^2."""
@@ -226,7 +232,7 @@ class Variational(nn.Module):
         """Which weights are 0, mean and variance: from the threshold on log alpha on, or pruned."""
         pruned = ((self.param.mean(self) == 0) & (self.param.std(self) == 0)).expand(self.weight_shape)
         kept = self.param.kept(self)
-        return pruned if kept is None else pruned | ~kept
+        return pruned if kept is None or self.keeps_noise else pruned | ~kept
 
     @torch.no_grad()
     def drop_mean(self) -> None:

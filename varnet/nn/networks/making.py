@@ -27,14 +27,16 @@ def build(
     batch_norm: bool | Iterable[str] | None = None,
     affine: bool | None = None,
     dropout: bool | float | str | Iterable[str] | None = None,
+    init: float | None = None,
     **options: Any,
 ) -> nn.Sequential:
     """A network for inputs of `in_shape`; what is None is as in the paper (its file in this folder).
 
     `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
     follows, `affine` whether it learns scale and shift (None: yes); `dropout` is a switch, the names of the layers that
-    it stands before, or a number up to 1 that multiplies the published rates; `options` are those of the network
-    itself, such as `sizes` of `fc`, and go to varnet.variational otherwise.
+    it stands before, or a number up to 1 that multiplies the published rates; `init` draws the weights
+    from N(0, init^2) and begins with biases of 0; `options` are those of the network itself, such as `sizes` of `fc`,
+    and go to varnet.variational otherwise.
     """
     one_of(*NETWORKS)("name", name)
     one_of(*ACTIVATIONS)("activation", activation)
@@ -52,9 +54,20 @@ def build(
     net = builder.net
     _check_names("batch_norm", normed, net)
     builder.dropping.check_names()
+    if init is not None:
+        _draw(net, number(0, above=True)("init", init))
     layers = network.layers if layers is None else layers
     variational(net, layers, param, prior, **{"log_alpha": network.log_alpha, **options})
     return net
+
+
+def _draw(net: nn.Module, std: float) -> None:
+    """Weights from N(0, std^2), biases 0."""
+    for module in net.modules():
+        if isinstance(module, nn.Linear | nn.Conv2d):
+            nn.init.normal_(module.weight, std=std)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
 
 
 def _own(name: str, network: Network, options: dict) -> tuple[dict, dict]:

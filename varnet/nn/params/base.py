@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from varnet.base.checks import FINITE, INTERVAL, number, one_of
+from varnet.base.checks import FINITE, INTERVAL, number, one_of, or_null
 from varnet.errors import ConfigError
 from varnet.nn.noise import NOISES
 from varnet.nn.registry import Registry, check_options, option
 from varnet.nn.safe import log_square
 
+REMOVED = ("mean", "mean_of_dense")  # the mean alone; in dense layers alone, convolutions losing both
 LARGEST_LOG_SIGMA = 43.0  # the variance is a float32 still
 
 
@@ -31,6 +32,7 @@ class Parameterization:
     learn: str = option("sigma", one_of("sigma", "log_sigma"))  # zero_mean: sigma itself, of any sign, or log_sigma
     noise: str = option("gaussian", one_of(*NOISES))  # zero_mean: the family of section 3.3
     threshold: float | None = None  # weight, additive: weights with log alpha from this on are taken as 0
+    removed: str | None = option(None, or_null(one_of(*REMOVED)))  # what those lose; None: mean and noise
 
     name = ""  # in configurations; a class that has one is registered
     alpha_per_weight = False
@@ -67,6 +69,10 @@ class Parameterization:
                 f"removes single weights, but param={self.name} has no log alpha for each: use param=additive or "
                 "param=weight", "threshold", self.threshold,
             )  # fmt: skip
+        if self.removed is not None and self.threshold is None:
+            raise ConfigError(
+                "says what removed weights lose, but none is removed: use threshold=3, or null", "removed", self.removed
+            )
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         """What a layer with this (trained or freshly drawn) weight learns; nn.Parameter unless it stays fixed."""
