@@ -50,6 +50,13 @@ def finished_run(folder: Path, env: str, policy: str, seed: int, values: list[fl
     return path
 
 
+def test_a_run_without_a_commit_is_seen_in_the_row(tmp_path):
+    folders = [finished_run(tmp_path, "cartpole", "variance", seed, [9.0] * 150) for seed in (0, 1)]
+    metrics = json.loads((folders[1] / "metrics.json").read_text())
+    (folders[1] / "metrics.json").write_text(json.dumps(metrics | {"commit": None}))
+    assert [row.commit for row in scores.results(folders)] == ["None, abc"]
+
+
 def test_report_of_known_runs(tmp_path):
     for seed in (0, 1):
         finished_run(tmp_path, "cartpole", "variance", seed, [9.0] * 50 + [100.0 + 20 * seed] * 100)

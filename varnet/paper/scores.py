@@ -111,7 +111,7 @@ def _row(row: str, metric: str, by_seed: dict[int, float], env: str, sources: di
         row, f"{metric}, mean of the last {curves.metrics['window']} evaluation episodes", values,
         scale=f"{curves.metrics['episodes']} episodes", seeds=sorted(by_seed), more={"values": values},
         command=" && ".join(_command(env, policy, each) for policy, each in sources.items()),
-        commit=", ".join(sorted(filter(None, commits))) or None,
+        commit=", ".join(sorted(map(str, commits))) or None,
     )  # fmt: skip
 
 
