@@ -28,7 +28,7 @@ pytest.importorskip("gymnasium", reason="pip install 'varnet[rl]'")
 REFUSED = {  # override -> the key at fault, and the remedy
     "env.id=Nope-v0": ("env.id", "use env=cartpole or env=acrobot"),
     "env.id=Pendulum-v1": ("env.id", "env=cartpole and env=acrobot"),
-    "env.id=a:b:c": ("env.id", "use env=cartpole or env=acrobot"),
+    "env.id=a:b:c": ("env.id", "use the name of a task of gymnasium alone"),
     "env.max_steps=-1": ("env.max_steps", "a whole number from 1 to 1000000"),
     "env.max_steps=1000000000": ("env.max_steps", "a whole number from 1 to 1000000"),
     "schedule.episodes=-5": ("schedule.episodes", "a whole number from 1"),

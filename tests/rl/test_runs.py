@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from tests.rl.small_runs import POLICIES, assert_equal_runs, at_episode, composed, rows, tiny, trainer_of
-from varnet.errors import CheckpointError, Diverged, Interrupted
+from varnet.errors import CheckpointError, ConfigError, Diverged, Interrupted
 from varnet.rl.episode import choose
-from varnet.rl.run import make_env, run
+from varnet.rl.run import make_env, run, trained
 from varnet.rl.trainer import EVALUATION
-from varnet.runs.folder import RL, folder_of
+from varnet.runs.folder import CONFIG, RL, folder_of
 from varnet.runs.resuming import resumed
 from varnet.train import checkpoint
 
@@ -130,3 +130,24 @@ def test_a_checkpoint_of_something_else_is_said(damage, tmp_path):
     torch.save(state, folder / checkpoint.NAME)
     with pytest.raises(CheckpointError, match="is not one of such a run: start it anew"):
         run(cfg)
+
+
+@pytest.mark.parametrize("where", ["command line", "stored"])
+def test_a_task_names_no_module_to_import(tmp_path, monkeypatch, where):
+    """gymnasium imports what stands before a colon."""
+    (tmp_path / "planted_task.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()")
+    monkeypatch.syspath_prepend(tmp_path)
+    cfg = tiny(tmp_path)
+    if where == "stored":
+        run(cfg)
+        file = (folder := folder_of(cfg)) / CONFIG
+        file.write_text(file.read_text().replace("id: CartPole-v1", "id: planted_task:CartPole-v1"))
+        assert "planted_task" in file.read_text()
+        opening = (lambda: trained(folder), lambda: run(resumed(folder, [], RL)))
+    else:
+        cfg.env.id = "planted_task:CartPole-v1"
+        opening = (lambda: run(cfg), lambda: make_env(cfg))
+    for opened in opening:
+        with pytest.raises(ConfigError, match=r"env.id=planted_task:CartPole-v1 is invalid: use the name of a task"):
+            opened()
+    assert not (tmp_path / "imported").exists()

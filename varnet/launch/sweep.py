@@ -21,11 +21,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn, JobStatus
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from varnet.base import invocation
 from varnet.base.signals import Handlers, handled
 from varnet.errors import ConfigError, JobFailed, one_line
+from varnet.launch import ray_cluster
 from varnet.runs import folder as runs
 from varnet.runs.schema import check
 
@@ -50,6 +51,7 @@ class Sweep:
     folder: Path  # of the sweep itself: notes of its jobs, logs of submitit
     launcher: str
     jobs: list[Job]  # none if the sweeper chooses them as it goes
+    ray: str | None = None  # where the cluster is that a sweep by Ray uses
 
 
 def plan(configs: Path, overrides: list[str]) -> Sweep:
@@ -71,7 +73,11 @@ def plan(configs: Path, overrides: list[str]) -> Sweep:
         for chosen in _products(swept) if basic else _each_choice(swept):
             check(cfg := compose("train", own + chosen))
             jobs.append(Job(chosen, runs.folder_of(cfg)))
-        return Sweep(Path(hydra.sweep.dir), hydra.launcher._target_, jobs if basic else [])
+        return Sweep(Path(hydra.sweep.dir), hydra.launcher._target_, jobs if basic else [], _ray_of(hydra.launcher))
+
+
+def _ray_of(launcher: DictConfig) -> str | None:
+    return ray_cluster.resolved(OmegaConf.select(launcher, "ray.init.address")) if "ray" in launcher else None
 
 
 def prefer(configs: Path) -> None:
@@ -121,10 +127,11 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
         return 0
     sweep.folder.mkdir(parents=True, exist_ok=True)
     sys.argv.append("hydra.sweep.dir=" + quoted(sweep.folder))
+    sys.argv += [f"++{ray_cluster.ADDRESS}={quoted(sweep.ray)}"] if sweep.ray else []
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed by Hydra
     code, trouble = 0, None
     try:
-        with _ending(), _patient(sweep.launcher):
+        with _ending(), ray_cluster.secured(sweep.ray), _patient(sweep.launcher):
             main()
     except JobFailed:
         code = 1
@@ -139,8 +146,8 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
     return code or int(summary.unfinished > 0)
 
 
-def quoted(path: Path) -> str:
-    """A path as Hydra reads it back."""
+def quoted(path: Path | str) -> str:
+    """A path or an address as Hydra reads it back."""
     return "'" + str(path).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -199,7 +206,6 @@ def _patient(launcher: str) -> Iterator[None]:
 
         owner, name, wrap = submitit.core.core.Job, "results", lambda result: [result]
     elif "ray" in launcher:
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # or Ray writes a token to the home folder
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
 

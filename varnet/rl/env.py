@@ -18,6 +18,10 @@ def make(name: str, id: str, max_steps: int, render: bool = False) -> "Env":
 
     CartPole-v0 of the paper is today's CartPole-v1 with 200 steps instead of 500: the same cart, pole and rewards.
     """
+    if ":" in id:
+        raise ConfigError(
+            "is invalid: use the name of a task alone, as a module before a colon is imported", "env.id", id
+        )
     gymnasium = _gymnasium(name)
     mode = "rgb_array" if render else None
     try:

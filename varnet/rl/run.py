@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 KEYS = (
     "name", "seed", "out_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every",
 )  # fmt: skip
+
+
+def _names_no_module(value: object) -> bool:
+    """gymnasium imports what stands before a colon, and a folder alone names no code."""
+    return TEXT.fits(value) and ":" not in str(value)
+
+
 CHECKS = {
     **{key: COMMON[key] for key in ("seed", "name", "out_dir", "threads", "checkpoint_every")},
     "jobs": THREADS,
@@ -39,7 +46,7 @@ CHECKS = {
     "reinforce.baseline": or_null(number(0, 1, below=True)),
     "eval.actions": one_of("sample", "greedy"),
     "env.max_steps": whole(1, 1_000_000),
-    "env.id": Check(TEXT.fits, "the name of a task of gymnasium"),
+    "env.id": Check(_names_no_module, "the name of a task of gymnasium alone, as a module before a colon is imported"),
     "policy.hidden": whole(1),
     "policy.param": one_of(*PARAMS),
 }
