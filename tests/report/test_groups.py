@@ -1,5 +1,7 @@
 """Fixture folders -> the exact table; runs that are not finished are listed, not averaged."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -130,3 +132,16 @@ def test_the_command(sweep, tmp_path, capsys):
     assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert command.main(["nowhere"]) == 2
     assert capsys.readouterr().err.startswith("error: nowhere is not a folder")
+
+
+NASTY = {"=1+1": "'=1+1", "+1": "'+1", "-x": "'-x", "@SUM(A1)": "'@SUM(A1)", "\t=1": "\\t=1", "a\x1b[2J": "a\\x1b[2J"}
+
+
+@pytest.mark.parametrize("name, cell", NASTY.items())
+def test_a_name_is_no_formula_and_moves_no_cursor(tmp_path, name, cell):
+    run = report.read_run(write_run(tmp_path, acc=1.0))
+    one = report.Group({"model.target": name, "param.threshold": -1.5}, [run])
+    (line,) = list(csv.reader(io.StringIO(report.as_csv([one]))))[1:]
+    assert line[:2] == [cell, "-1.5"]  # a number stays one
+    text = report.markdown(report.table([one])) + report.incomplete([report.Run(tmp_path / name, {}, None, [])])[0]
+    assert "\x1b" not in text and "\t" not in text

@@ -21,6 +21,7 @@ from omegaconf import OmegaConf
 
 from varnet.base.checks import shown
 from varnet.base.nested import flat
+from varnet.base.text import plain_text
 from varnet.errors import ConfigError
 from varnet.runs import stored
 from varnet.runs.folder import CONFIG, finished
@@ -157,7 +158,10 @@ def table(groups: list[Group], metrics: Iterable[str] = METRICS) -> Table:
     """mean +- std of every metric that some group has."""
     metrics = [m for m in metrics if any(one.mean(m) is not None for one in groups)]
     labels = list(groups[0].label) if groups else []
-    rows = [[*map(shown, g.label.values()), str(len(g.runs)), *(cell(g, m) for m in metrics)] for g in groups]
+    rows = [
+        [*(plain_text(shown(value)) for value in g.label.values()), str(len(g.runs)), *(cell(g, m) for m in metrics)]
+        for g in groups
+    ]
     return [[*labels, "n", *metrics], *rows]
 
 
@@ -191,10 +195,16 @@ def as_csv(groups: list[Group]) -> str:
     writer.writerow([*labels, "n", *(f"{name}_{what}" for name in names for what in ("mean", "std"))])
     for one in groups:
         values = (value for name in names for value in (one.mean(name), one.std(name)))
-        writer.writerow([*map(shown, one.label.values()), len(one.runs), *values])
+        writer.writerow([*map(_no_formula, one.label.values()), len(one.runs), *values])
     return out.getvalue()
+
+
+def _no_formula(value: object) -> str:
+    """A cell that a spreadsheet shows and does not run; a number keeps its sign."""
+    text = plain_text(shown(value))
+    return f"'{text}" if isinstance(value, str) and text.startswith(("=", "+", "-", "@")) else text
 
 
 def incomplete(runs: Iterable[Run]) -> list[str]:
     """A line for every run that is not finished."""
-    return [f"{run.folder}: {run.progress}" for run in runs if run.metrics is None]
+    return [plain_text(f"{run.folder}: {run.progress}") for run in runs if run.metrics is None]
