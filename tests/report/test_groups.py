@@ -9,6 +9,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.composing import composed
+from varnet.base import plots
+from varnet.base.text import in_picture
 from varnet.cli import report as command
 from varnet.errors import ConfigError
 from varnet.report import groups as report
@@ -145,3 +147,16 @@ def test_a_name_is_no_formula_and_moves_no_cursor(tmp_path, name, cell):
     assert line[:2] == [cell, "-1.5"]  # a number stays one
     text = report.markdown(report.table([one])) + report.incomplete([report.Run(tmp_path / name, {}, None, [])])[0]
     assert "\x1b" not in text and "\t" not in text
+
+
+def test_a_name_in_a_picture_is_no_mathematics(tmp_path):
+    run = report.read_run(write_run(tmp_path, acc=1.0))
+    figure = plots.by_epoch([report.Group({"model.target": r"$\frac$\x1b"}, [run])])
+    assert plots.rendered(figure)  # a ParseException of matplotlib's before
+    assert r"model.target=\$\frac\$\x1b (n=1)" in {
+        label for axis in figure.axes for label in axis.get_legend_handles_labels()[1]
+    }
+
+
+def test_a_title_is_no_mathematics():
+    assert plots.rendered(plots.curves([0, 1], {"a": [0.0, 1.0]}, "x", "y", in_picture(r"$\frac$")))

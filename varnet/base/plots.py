@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from varnet.base.text import in_picture
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -140,7 +142,11 @@ def by_epoch(groups: list) -> "Figure":
             epochs, values = group.curve(metric)
             if epochs:
                 _draw_band(
-                    axis, epochs, np.array(values), f"C{number % 10}", group.title or group.runs[0].folder.parent.name
+                    axis,
+                    epochs,
+                    np.array(values),
+                    f"C{number % 10}",
+                    in_picture(group.title or group.runs[0].folder.parent.name),
                 )
         axis.set(title=title)
         axis.grid(alpha=0.25)

@@ -8,6 +8,7 @@ from omegaconf import DictConfig
 
 from varnet.base import plots
 from varnet.base.checks import FOLDER, SEED, TEXT, THREADS, Check, list_of, number, one_of, or_null, whole
+from varnet.base.text import in_picture
 from varnet.data import NAMES, Loader, load
 from varnet.errors import ConfigError
 from varnet.evaluation import metrics
@@ -74,7 +75,7 @@ class Analysis:
         self.size, self.fold = evaluation.batch_size(device, self.max_batch)
         self.channels_last = use_channels_last(run.cfg, device)
         self.model = placed(run.model, run.cfg, device)
-        self.title = f"{run.cfg.name}, seed {run.cfg.seed}"
+        self.title = in_picture(f"{run.cfg.name}, seed {run.cfg.seed}")
         self.results: dict = {
             "run": {"name": str(run.cfg.name), "seed": run.cfg.seed, "commit": run.metrics.get("commit")},
             "samples": self.samples, "modes": {},
