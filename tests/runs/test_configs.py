@@ -17,6 +17,7 @@ from varnet.cli import train
 from varnet.cli.train import run
 from varnet.launch.command import flags_first
 from varnet.launch.ending import stopped_in_a_sentence
+from varnet.runs import composing
 from varnet.runs import schema as config
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import folder_of
@@ -210,7 +211,7 @@ WRONG_VALUES = {  # override -> its key, the remedy
 @pytest.mark.parametrize("override", WRONG_CHOICES)
 def test_a_choice_that_is_not_there_is_one_sentence(override):
     with pytest.raises((HydraException, ValueError)) as caught:
-        composed(override)
+        composing.composed(override)
     said = explain(caught.value, [override])
     assert said.startswith(override) and WRONG_CHOICES[override] in said and "\n" not in said
 
