@@ -60,8 +60,13 @@ def predict(
     with isolated(seed), torch.no_grad(), predicting(model, mode, layers):
         samplers = [Sampler(member, fold) for member in members_of(model)]
         for x, y in batches:
-            parts.append(_summary(y, [[_log_probs(out) for out in sampler(x, samples)] for sampler in samplers]))
+            parts.append(_summary(y, [[_log_probs(out) for out in _outputs(s, x, samples)] for s in samplers]))
     return _joined(parts)
+
+
+def _outputs(sampler: Sampler, x: Tensor, samples: int) -> Iterator[Tensor]:
+    """Draw outputs of the model; a single one shares its prefix with none, and needs no cut."""
+    return iter([sampler.model(x)]) if samples == 1 else sampler(x, samples)
 
 
 def members_of(model: nn.Module) -> list[nn.Module]:

@@ -1,5 +1,6 @@
 """Where a number comes from: seed, commit, versions, machine."""
 
+import functools
 import os
 import platform
 import subprocess
@@ -15,17 +16,22 @@ from varnet.base import distributed
 
 def provenance(cfg: DictConfig) -> dict:
     """What a number needs beside it: seed, commit, versions, machine."""
-    packages = ("torch", "torchvision", "numpy", "numba", "hydra-core")  # numba draws noise where it is installed
-    found = {d.name: d.version for name in packages for d in distributions(name=name)}
     return {
         "seed": cfg.seed,
         "commit": commit(),
-        "versions": {"python": platform.python_version(), **found},
+        "versions": {"python": platform.python_version(), **installed()},
         "machine": {
             "system": platform.system(), "processor": platform.machine(), "threads": torch.get_num_threads(),
             "processes": distributed.world_size(),
         },
     }  # fmt: skip
+
+
+@functools.cache
+def installed() -> dict[str, str]:
+    """Versions of the packages that numbers depend on; numba draws noise where it is installed."""
+    packages = ("torch", "torchvision", "numpy", "numba", "hydra-core")
+    return {d.name: d.version for name in packages for d in distributions(name=name)}
 
 
 def commit() -> str | None:

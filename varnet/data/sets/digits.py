@@ -1,5 +1,7 @@
 """scikit-learn's handwritten digits: 1,797 real 8 x 8 images, which need no download."""
 
+import functools
+
 import torch
 
 from varnet.base.checks import one_of
@@ -13,6 +15,12 @@ SPLIT_SEED = 0
 
 def digits(seed: int, size: int = 28, channels: int = 1) -> Tensors:
     """Resized bilinearly to `size` and repeated over `channels`; always the same split, whatever the seed."""
+    return dict(_resized(size, channels))
+
+
+@functools.cache
+def _resized(size: int, channels: int) -> Tensors:
+    """Once in a process; nobody writes into the tensors of a dataset."""
     from sklearn.datasets import load_digits
 
     data = load_digits()
