@@ -10,8 +10,8 @@ import math
 
 LEVEL = 0.05  # of each one-sided test
 ABOVE, FINE, COARSE = 98.0, 0.3, 0.5  # points of accuracy: margins above and below 98 %
-# An accuracy at chance is that of one class for all: on MNIST 8.92 to 11.35 %. Unlike the margins above, this one was set when
-# 9.80 against a published 11.30 was known.
+# An accuracy at chance is that of one class for all: on MNIST 8.92 to 11.35 %. Unlike the margins above, this one was
+# set when 9.80 against a published 11.30 was known.
 CONSTANT, OF_CONSTANT = 12.0, 2.5
 FACTOR = 1.5  # of ELBO, KL, data term and compression
 RATIOS = ("elbo", "data_term", "kl", "compression")
