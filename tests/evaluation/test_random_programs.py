@@ -7,23 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.evaluation.straight_through import Round
 from varnet import predicting
 from varnet.evaluation.prefix import Sampler
 from varnet.nn.layers import Linear
 
 PROGRAMS, SAMPLES, WIDTH = 60, 3, 6
-
-
-class Round(torch.autograd.Function):
-    """Rounds, and lets the gradient through."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
-        return x.round()
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:
-        return grad
 
 
 def without_gradient(x: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.evaluation.straight_through import Round
 from varnet import predicting, resample, variational
 from varnet.attack.gradient import Attack, run
 from varnet.evaluation.prefix import Sampler
@@ -26,18 +27,6 @@ class Around(nn.Module):
 
     def before(self, x: Tensor) -> Tensor:
         return x
-
-
-class Round(torch.autograd.Function):
-    """Rounds, and lets the gradient through."""
-
-    @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
-        return x.round()
-
-    @staticmethod
-    def backward(ctx, grad: Tensor) -> Tensor:
-        return grad
 
 
 class StraightThrough(Around):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
-from varnet.errors import ConfigError
+from varnet.errors import ConfigError, one_line
 
 REMEDY = "use package.module:function, of an installed package or of the current folder"
 
@@ -53,4 +53,4 @@ def _search_current_folder() -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return one_line(f"{type(error).__name__}: {error}")

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from varnet.base.files import write_atomically
 from varnet.compress.csr import SparseConv2d, SparseLinear, conv_options, plain_conv, plain_linear, worthwhile
+from varnet.errors import one_line
 
 DESCRIBED = {  # layers without weights, and the options that make them
     nn.ReLU: (), nn.Tanh: (), nn.Sigmoid: (), nn.SiLU: (), nn.Identity: (),
@@ -202,7 +203,7 @@ def load(path: str | Path, sparse: bool = True) -> Compact:
     except FileNotFoundError:
         raise
     except Exception as error:  # torch.load raises nearly anything for a damaged file
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)[:200]
         raise ValueError(f"{path} is no compact network that can be read ({reason}): write it anew") from error
     return net
 

@@ -15,7 +15,7 @@ from varnet.data.folder import one_process_at_a_time, scratch_folder, why_unwrit
 from varnet.data.official import Arrays
 from varnet.data.progress import progress
 from varnet.data.sources import Source
-from varnet.errors import DataError, SourceError
+from varnet.errors import DataError, SourceError, one_line
 
 if TYPE_CHECKING:
     from varnet.data.fetched import Fetched
@@ -119,5 +119,5 @@ def _nothing_worked(spec: "Fetched", folder: Path, reasons: list[str]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = one_line(error) or type(error).__name__
     return text if len(text) <= 300 else text[:297] + "..."

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from varnet.base.importing import imported
-from varnet.errors import ConfigError
+from varnet.errors import ConfigError, one_line
 from varnet.nn.convert import variational
 from varnet.nn.layers import layers_of
 
@@ -122,7 +122,7 @@ def _check_outputs(make: Callable, model: nn.Module, target: str, x: Tensor, cla
 
 def _told(error: Exception, make: Callable) -> str:
     """What was raised, and the line of the user's file that it came from."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    text = one_line(f"{type(error).__name__}: {error}")[:300]
     file = getattr(sys.modules.get(getattr(make, "__module__", None)), "__file__", None)
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{text} ({Path(file).name}, line {own[-1].lineno})" if own else text

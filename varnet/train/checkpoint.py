@@ -12,7 +12,7 @@ import torch
 
 from varnet.base.files import write_atomically
 from varnet.base.lock import check_held
-from varnet.errors import CheckpointError
+from varnet.errors import CheckpointError, one_line
 
 log = logging.getLogger(__name__)
 NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.pt.new"
@@ -125,4 +125,4 @@ def read(path: Path) -> dict:
     except pickle.UnpicklingError as error:  # torch's own words tell how to read it all the same
         raise CheckpointError(f"{path} cannot be read (it holds more than numbers, which might do harm)") from error
     except Exception as error:  # torch.load raises nearly anything for a damaged file
-        raise CheckpointError(f"{path} cannot be read ({' '.join(str(error).split())[:200]})") from error
+        raise CheckpointError(f"{path} cannot be read ({one_line(error)[:200]})") from error

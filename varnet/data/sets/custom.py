@@ -14,7 +14,7 @@ from varnet.base.importing import imported
 from varnet.data.dataset import Dataset
 from varnet.data.given import Unfit, dataset_of
 from varnet.data.spec import Spec, register
-from varnet.errors import ConfigError
+from varnet.errors import ConfigError, one_line
 
 TARGET = Check(lambda v: isinstance(v, str) or callable(v), "package.module:function")
 OPTIONS = Check(lambda v: isinstance(v, dict) and all(isinstance(key, str) for key in v), "{name: value, ...}")
@@ -36,7 +36,7 @@ def _called(make: Callable[..., Any], options: dict[str, Any]) -> object:
     try:
         return make(**options)
     except Exception as error:  # whatever the user's function does
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = one_line(f"{type(error).__name__}: {error}")
         raise Unfit(f"fails ({reason}): mend the function or the options {sorted(options)}") from error
 
 
