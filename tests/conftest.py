@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
 
 from tests.composing import tiny
 from varnet.base.plots import rendered
@@ -14,6 +15,7 @@ from varnet.runs.folder import folder_of
 from varnet.train.trainer import Trainer
 
 torch.set_num_threads(1)  # small tensors gain nothing from more, and waiting threads suffer on a busy machine
+threadpool_limits(1, "blas")  # of numpy and scipy: two threads spend twice the time on matrices this small
 PICTURE = rendered(Figure(figsize=(0.1, 0.1)))
 
 
