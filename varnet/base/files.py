@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and writing that follows no link."""
+"""Files that are whole or not there, writing that follows no link, and reading that ends."""
 
 import contextlib
 import errno
@@ -6,11 +6,14 @@ import json
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 UNFINISHED = ".part"  # how the name of a file ends that is being written
+MOST = 2**28  # bytes that are read of a file in which a run writes text
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)  # 0 on Windows
+_NO_WAIT, _BINARY = getattr(os, "O_NONBLOCK", 0), getattr(os, "O_BINARY", 0)
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -19,7 +22,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     Written under a name that nobody could foresee and that is not there yet: a link planted in a folder leads nowhere.
     """
     part = path.with_name(f"{path.name}.{secrets.token_hex(8)}{UNFINISHED}")
-    opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | getattr(os, "O_BINARY", 0), 0o666)
+    opened = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _BINARY, 0o666)
     try:
         with open(opened, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -32,13 +35,47 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def write_json(path: Path, content: object, indent: int | None = 2) -> None:
-    write_atomically(path, json.dumps(content, indent=indent, ensure_ascii=False) + "\n")
+    write_atomically(path, as_json(content, indent))
+
+
+def as_json(content: object, indent: int | None = 2) -> bytes:
+    return (json.dumps(content, indent=indent, ensure_ascii=False) + "\n").encode()
+
+
+def parsed(text: bytes) -> object:
+    """What a JSON text says; whatever is wrong with it, a ValueError."""
+    try:
+        return json.loads(text.decode())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def content(path: Path, most: int = MOST) -> bytes:
+    """Of a file of a modest size. A pipe, which one would wait for, and a device, which has no end, are an OSError."""
+    with reading(path, most) as file:
+        return file.read()
+
+
+@contextlib.contextmanager
+def reading(path: Path, most: int) -> Iterator[BinaryIO]:
+    """The same to read from."""
+    opened = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY)
+    try:
+        about = os.fstat(opened)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "is no file", str(path))
+        if about.st_size > most:
+            raise OSError(errno.EFBIG, f"is larger than {most:,} bytes", str(path))
+        with open(opened, "rb", closefd=False) as file:
+            yield file
+    finally:
+        os.close(opened)
 
 
 def appending(path: Path) -> BinaryIO:
     """The file, made where it is not there, to be written at its end. A link, a pipe or a device by that name is
     refused."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_LINK | getattr(os, "O_NONBLOCK", 0)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _NO_LINK | _NO_WAIT
     try:
         opened = os.open(path, flags, 0o666)
         if stat.S_ISREG(os.fstat(opened).st_mode):

@@ -5,7 +5,6 @@ the gaps between them, in the smallest integers that fit (or all weights, where 
 How a layer is stored has nothing to do with how it computes: dense or CSR is chosen by speed (varnet.csr).
 """
 
-import io
 import json
 import math
 import zlib
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from varnet.base import archive
 from varnet.base.files import write_atomically
 from varnet.compress.csr import SparseConv2d, SparseLinear, conv_options, plain_conv, plain_linear, worthwhile
 from varnet.errors import one_line
@@ -32,6 +32,7 @@ DESCRIBED = {  # layers without weights, and the options that make them
 KINDS = {cls.__name__: cls for cls in DESCRIBED}
 GAPS = (np.uint8, np.int16, np.int32)
 FORMAT, MAX_HEAD = "varnet compact 1", 2**24
+SPARE, RATIO, MOST = 2**26, 1000, 2**30  # bytes of the dense layers: SPARE and RATIO a byte of the file, up to MOST
 
 
 @dataclass(frozen=True)
@@ -176,36 +177,52 @@ def packed(net: Compact, rows: tuple[Row, ...], original_bytes: int) -> bytes:
 
 
 def torch_bytes(state: object) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
+    return archive.dumped(state)
 
 
 def save(net: Compact, path: str | Path) -> None:
     write_atomically(Path(path), packed(net, net.report.rows, net.report.original_bytes))
 
 
-def load(path: str | Path, sparse: bool = True) -> Compact:
-    """The network of a file; sparse=False computes with dense layers only. Nothing is unpickled."""
+def load(path: str | Path, sparse: bool = True, most: int = MOST) -> Compact:
+    """The network of a file. Nothing is unpickled, and nothing made before its size is known.
+
+    sparse   False: compute with dense layers only
+    most     bytes of memory that the layers may take, as dense ones
+    """
+    path = Path(path)
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        state = archive.loaded(path)
         if state["format"] != FORMAT:
             raise ValueError(f"its format is {state['format']!r}, not {FORMAT!r}")
         stages, start, data = {}, state["head"], state["data"].numpy().tobytes()
         head = _tuples(json.loads(zlib.decompressobj().decompress(data[:start], MAX_HEAD)))
+        needed, size = sum(map(_dense_bytes, head["layers"])), path.stat().st_size
+        if needed > (allowed := min(most, SPARE + RATIO * size)):
+            raise ValueError(f"it describes layers of {needed:,} bytes, more than the {allowed:,} of such a file")
         for about in head["layers"]:
             end = start + about.get("bytes", 0)
             stages[about["name"]] = unpack(about, data[start:end])
             start = end
         net = assembled(stages, sparse)
         rows = tuple(Row(**row) for row in head["rows"])
-        net.report = Report(rows, head["original_bytes"], Path(path).stat().st_size)
+        net.report = Report(rows, head["original_bytes"], size)
     except FileNotFoundError:
         raise
     except Exception as error:  # torch.load raises nearly anything for a damaged file
         reason = one_line(error)[:200]
         raise ValueError(f"{path} is no compact network that can be read ({reason}): write it anew") from error
     return net
+
+
+def _dense_bytes(about: dict) -> int:
+    """What a layer takes: its weights, its biases, and the gaps between the weights while it is made."""
+    if about["kind"] in KINDS:
+        return 0
+    numbers = (*about["shape"], about.get("nonzero", 0))
+    if not all(isinstance(n, int) and 0 <= n < 2**40 for n in numbers):
+        raise ValueError("its shapes are no whole numbers")
+    return 4 * (math.prod(about["shape"]) + about["shape"][0]) + 12 * about.get("nonzero", 0)
 
 
 def _tuples(value: Any) -> Any:

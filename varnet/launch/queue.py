@@ -17,7 +17,7 @@ from varnet.runs import life
 from varnet.runs.composing import composed
 from varnet.runs.folder import finished, folder_of
 from varnet.runs.training import TRAINING
-from varnet.train.logger import HISTORY
+from varnet.train.history import HISTORY
 
 REPORT_EVERY = 60.0  # seconds between two lines where there is no terminal
 
@@ -82,7 +82,7 @@ def progress(job: Job) -> float:
     try:
         lines = (folder / HISTORY).read_bytes().splitlines()
         return json.loads(lines[-1])["epoch"] / job.config().schedule.epochs
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # it is being written, or damaged
         return 0.0
 
 

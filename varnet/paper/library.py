@@ -9,7 +9,7 @@ from varnet.launch.queue import Job
 from varnet.paper.targets import Target
 from varnet.report.tables import SCALES, name_at
 from varnet.runs import folder as run
-from varnet.runs import records
+from varnet.runs import past, records
 from varnet.runs.composing import CONFIGS
 from varnet.runs.opening import Finished, open_finished
 
@@ -99,7 +99,7 @@ class Library:
         name = name_at(experiment, self.scale)
         own = Job(name, 0, self.overrides).config().precision
         runs = [found for found in self.runs(name) if found["precision"] == own]
-        lines = [records.history(found["folder"]) if "folder" in found else found["history"] for found in runs]
+        lines = [past.history(found["folder"]) if "folder" in found else found["history"] for found in runs]
         return [(history, found["metrics"]) for history, found in zip(lines, runs, strict=True) if history]
 
     def opened(self, experiment: str, seeds: int | None = None) -> list[Finished]:

@@ -1,7 +1,6 @@
 """Runs of reinforcement learning -> evaluation score by episode of training, and the rows that go with Figure 6."""
 
 import functools
-import json
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,8 +18,8 @@ from varnet.rl.trainer import WINDOW
 from varnet.runs.composing import RL_CONFIGS
 from varnet.runs.folder import RL, saved_config
 from varnet.runs.identity import differences, identity
+from varnet.runs.past import history
 from varnet.train import checkpoint
-from varnet.train.logger import HISTORY
 
 TASKS = ("cartpole", "acrobot")  # in the order of the paper
 POLICIES = ("deterministic", "parameter_noise", "variance")
@@ -65,9 +64,8 @@ def collect(folders: Iterable[Path]) -> dict[tuple[str, str], Curves]:
 def scores_of(folder: Path, episodes: int) -> np.ndarray:
     """The evaluation scores of a finished run; if its history was damaged, from the checkpoint."""
     try:
-        rows = [json.loads(line) for line in (folder / HISTORY).read_text().splitlines()]
-        scores = [row["score"] for row in rows]
-    except (OSError, ValueError, KeyError, TypeError):
+        scores = [float(row["score"]) for row in history(folder, None)]
+    except (ValueError, KeyError, TypeError):
         scores = []
     if len(scores) != episodes:
         scores = [row["score"] for row in checkpoint.load(folder).get("history", [])]

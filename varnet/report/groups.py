@@ -11,9 +11,10 @@ listed and never averaged.
 import csv
 import io
 import json
+import logging
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from varnet.errors import ConfigError
 from varnet.runs import stored
 from varnet.runs.folder import CONFIG, finished
 from varnet.runs.identity import identity, plain
-from varnet.train.logger import HISTORY
+from varnet.runs.past import history
 
+log = logging.getLogger("varnet")
 METRICS = ("acc_1", "acc_det", "acc_k", "acc_zero_mean_k", "elbo", "data_term", "kl")
 Table = list[list[str]]  # the header first
 
@@ -103,7 +105,7 @@ def read_run(folder: Path) -> Run:
         setting(config), config["schedule"]["epochs"]
     except Exception:  # damaged, or of something else
         return Run(folder, {}, None, [])
-    return Run(folder, config, finished(folder), list(_lines(folder / HISTORY)))
+    return Run(folder, config, finished(folder), _lines(folder))
 
 
 def setting(config: dict) -> dict:
@@ -112,13 +114,13 @@ def setting(config: dict) -> dict:
     return {key: json.dumps(v) if isinstance(v, list) else v for key, v in values.items() if key != "seed"}
 
 
-def _lines(path: Path) -> Iterator[dict]:
-    """The lines of a history, whose last one may be cut off."""
+def _lines(folder: Path) -> list[dict]:
+    """The history of a run, whose last line may be cut off; none where it is damaged and nothing has a copy."""
     try:
-        for line in path.read_text().splitlines():
-            yield json.loads(line)
-    except (OSError, ValueError):
-        return
+        return history(folder)
+    except ConfigError as error:
+        log.warning("%s", error)
+        return []
 
 
 # ---- grouping

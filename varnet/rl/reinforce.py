@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from varnet.base.checks import whole
 from varnet.rl.episode import Episode
 
 
@@ -51,7 +52,10 @@ class Baseline:
         return {"mean": torch.from_numpy(self.mean), "episodes": self.episodes}
 
     def load_state_dict(self, state: dict) -> None:
-        self.mean, self.episodes = state["mean"].numpy(), state["episodes"]
+        mean, episodes = state["mean"].numpy(), whole()("episodes", state["episodes"])
+        if mean.ndim != 1 or mean.dtype != self.mean.dtype:
+            raise ValueError("its baseline is no row of averages")
+        self.mean, self.episodes = mean, episodes
 
 
 def loss(policy: nn.Module, episode: Episode, advantages: np.ndarray) -> tuple[Tensor, Tensor]:

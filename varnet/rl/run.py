@@ -125,5 +125,6 @@ def trained(folder: Path) -> Trainer:
     trainer = Trainer(cfg, env, build_policy(cfg, env), torch.device("cpu"), folder, identity(cfg))
     state = checkpoint.load(folder)
     check_fits(trainer.identity, state["config"], folder)
-    trainer.load_state_dict(state)
+    with checkpoint.taken(folder):
+        trainer.load_state_dict(state)
     return trainer

@@ -18,15 +18,17 @@ from omegaconf import DictConfig
 from torch import nn
 
 from varnet import resample
+from varnet.base.checks import number
 from varnet.base.files import write_atomically
 from varnet.base.signals import Handlers, give_back, handled
-from varnet.errors import CheckpointError, Diverged, Interrupted
+from varnet.errors import Diverged, Interrupted
 from varnet.nn.layers import layers_of
 from varnet.rl.episode import Episode, play
 from varnet.rl.policy import acting
 from varnet.rl.reinforce import Baseline, loss, returns
-from varnet.train import checkpoint
-from varnet.train.logger import HISTORY
+from varnet.train import checkpoint, events
+from varnet.train.history import HISTORY
+from varnet.train.restoring import check_optimizer, check_weights
 
 # Of a line of history. score: of the evaluation episode; train_score: of the one learned from; steps: of all training
 # episodes so far; std: of a random weight, the root of the mean variance over the random layers.
@@ -107,8 +109,8 @@ class Trainer:
         from torch.utils.tensorboard import SummaryWriter
 
         episodes = self.cfg.schedule.episodes
-        again = any(self.folder.glob("events.out.tfevents.*"))  # what was logged after the checkpoint is logged anew
-        writer = SummaryWriter(str(self.folder), purge_step=self.episode + 1 if again else None)
+        events.keep(self.folder, self.episode)  # what was logged after the checkpoint is logged anew
+        writer = SummaryWriter(str(self.folder))
         with contextlib.closing(writer), self._signals():
             start = time.monotonic()
             while self.episode < episodes and self.signal is None:
@@ -188,13 +190,18 @@ class Trainer:
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
-        try:
-            self.policy.load_state_dict(state["model"])
-            self.optimizer.load_state_dict(state["optimizer"])
-            self.baseline.load_state_dict(state["baseline"])
-            self.history, self.seconds = state["history"], state["seconds"]
-        except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CheckpointError(
-                f"{self.folder}: the checkpoint is not one of such a run: start it anew in another folder, with "
-                "out_dir=FOLDER"
-            ) from error
+        check_weights(state["model"], self.policy)
+        check_optimizer(state["optimizer"], self.optimizer)
+        history = state["history"]
+        if not (isinstance(history, list) and all(map(_is_row, history, range(1, len(history) + 1)))):
+            raise ValueError("its history is none of episodes")
+        self.policy.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.baseline.load_state_dict(state["baseline"])
+        self.history, self.seconds = history, number(0)("seconds", state["seconds"])
+
+
+def _is_row(row: object, episode: int) -> bool:
+    """A line of history: a number in every column, in turn."""
+    fits = isinstance(row, dict) and all(isinstance(row.get(key), int | float) for key in COLUMNS)
+    return fits and row["episode"] == episode

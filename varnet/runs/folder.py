@@ -2,22 +2,27 @@
 
 import contextlib
 import errno
-import json
+import functools
+import logging
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from varnet.base.files import remove_unfinished, write_atomically
+from varnet.base.files import content, parsed, remove_unfinished, write_atomically
 from varnet.base.invocation import as_typed
 from varnet.base.lock import locked
-from varnet.errors import ConfigError
-from varnet.runs import stored
+from varnet.data.fetch import cache_path
+from varnet.errors import ConfigError, one_line
+from varnet.runs import checksums, stored
 from varnet.runs.identity import digest
 
+log = logging.getLogger("varnet")
 CONFIG, METRICS = ".hydra/config.yaml", "metrics.json"
 TRAIN, RL = "train.py", "scripts/rl.py"  # whose runs there are
 TRAINED = frozenset({"acc_k"})  # what metrics.json of a finished run of train.py has
+NUMBERS = frozenset({"elbo", "data_term", "kl", "seed", "epochs", "seconds", "score", "window", "episodes", "steps"})
 TARGETS = ("model.target", "dataset.target")  # keys whose values are code to import
 Targets = Mapping[str, str | Collection[str]]  # import paths that the user names, by key
 
@@ -27,12 +32,35 @@ def folder_of(cfg: DictConfig) -> Path:
 
 
 def finished(folder: Path, needed: frozenset[str] = TRAINED) -> dict | None:
-    """The metrics of a finished run; a file that cannot be read is made anew from the checkpoint."""
+    """The metrics of a finished run; a file that is damaged is made anew from the checkpoint, so it is none."""
     try:
-        metrics = json.loads((folder / METRICS).read_text())
-    except (OSError, ValueError):
+        text = content(folder / METRICS)
+        if not checksums.intact(folder, METRICS, text):
+            raise ValueError(f"its checksum in {checksums.NAME} is another")
+        metrics = parsed(text)
+        if not (isinstance(metrics, dict) and needed <= metrics.keys() and all(map(_sound, metrics.items()))):
+            raise ValueError("it has not the numbers of a finished run")
+        return metrics
+    except FileNotFoundError:
         return None
-    return metrics if isinstance(metrics, dict) and needed <= metrics.keys() else None
+    except (OSError, ValueError) as error:
+        _say_once(f"{folder / METRICS} is damaged ({one_line(error)[:200]}): the command of the run makes it anew")
+        return None
+
+
+def _sound(item: tuple[str, object]) -> bool:
+    """Whether a number is one, as far as that can be told without a checksum."""
+    key, value = item
+    if not (key in NUMBERS or key.startswith(("acc_", "nll_", "train_acc"))):
+        return True
+    if value is None:  # what has no meaning for the run
+        return key not in NUMBERS and key not in TRAINED
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+@functools.lru_cache(1000)
+def _say_once(warning: str) -> None:
+    log.warning(warning)
 
 
 @contextlib.contextmanager
@@ -45,13 +73,26 @@ def opened(folder: Path, cfg: DictConfig) -> Iterator[Path]:
             if (folder / ".hydra").is_symlink():
                 raise OSError(errno.ELOOP, ".hydra in it is a link")
             remove_unfinished(folder)
-            if not (folder / CONFIG).exists():
-                write_atomically(folder / CONFIG, OmegaConf.to_yaml(cfg, resolve=True))
+            keep_config(folder, cfg)
         except OSError as error:
             raise ConfigError(
                 f"cannot be used ({error.strerror}): use another folder", "out_dir", cfg.out_dir
             ) from error
         yield folder
+
+
+def keep_config(folder: Path, cfg: DictConfig) -> None:
+    """The configuration in its folder, made anew where it is damaged: the caller has it, and its digest is the name."""
+    try:
+        stored.load(folder / CONFIG)
+        return
+    except FileNotFoundError:
+        pass
+    except Exception as error:  # yaml raises nearly anything
+        log.warning("%s is damaged (it %s): it is made anew", folder / CONFIG, one_line(error)[:200])
+    text = OmegaConf.to_yaml(cfg, resolve=True).encode()
+    checksums.seal(folder, {CONFIG: text})
+    write_atomically(folder / CONFIG, text)
 
 
 def saved_config(
@@ -64,18 +105,30 @@ def saved_config(
     """
     cfg = stored_config(folder, key, script)
     for name in TARGETS:
-        stored = OmegaConf.select(cfg, name)
-        if stored is None:
+        target = OmegaConf.select(cfg, name)
+        if target is None:
             continue
         named = (targets or {}).get(name, ())
-        if stored not in ((named,) if isinstance(named, str) else named):
+        if target not in ((named,) if isinstance(named, str) else named):
             raise _wrong(
                 folder, key,
-                f"takes code from {name}={stored}, and a folder alone may name no code to import: if you trust it, "
-                f"give {name}={stored} on the command line, too",
+                f"takes code from {name}={target}, and a folder alone may name no code to import: if you trust it, "
+                f"give {name}={target} on the command line, too",
             )  # fmt: skip
-        OmegaConf.update(cfg, name, stored)  # what was compared, whatever it was interpolated from
+        OmegaConf.update(cfg, name, target)  # what was compared
+    if cfg.get("data_dir") is not None and not _has_data(cfg):
+        log.warning("%s had its data in %s, where there is none: data_dir=FOLDER names another", folder, cfg.data_dir)
+        cfg.data_dir = None
     return cfg
+
+
+def _has_data(cfg: DictConfig) -> bool:
+    """Whether the data of a run still lies where its folder says. Only then it is used: a folder alone, which may be a
+    stranger's, has nothing fetched to places that it names."""
+    try:
+        return cache_path(str(cfg.dataset.name), Path(str(cfg.data_dir)).expanduser()).is_file()
+    except (OSError, ValueError, RuntimeError):
+        return False
 
 
 def stored_config(folder: Path, key: str | None = "resume", script: str = TRAIN) -> DictConfig:

@@ -11,15 +11,18 @@ import torch
 from omegaconf import DictConfig
 
 from varnet.base import device, distributed
-from varnet.base.files import write_json
+from varnet.base.files import as_json, content, write_atomically
 from varnet.base.invocation import command
 from varnet.base.lock import check_held, locked
 from varnet.errors import CheckpointError, ConfigError, DataError, Diverged, FolderLost, Interrupted, RankLost, Stopped
-from varnet.runs.folder import METRICS, finished, folder_of, opened
+from varnet.runs import checksums
+from varnet.runs.folder import CONFIG, METRICS, finished, folder_of, keep_config, opened
 from varnet.runs.identity import identity
+from varnet.runs.past import mend
 from varnet.runs.provenance import provenance
 from varnet.runs.resuming import check_fits
 from varnet.train import checkpoint
+from varnet.train.history import HISTORY
 
 log = logging.getLogger("varnet")
 
@@ -55,7 +58,7 @@ def run(kind: Kind, cfg: DictConfig, folder: Path | None = None) -> dict:
     where = device.find(cfg.device)
     folder = folder or folder_of(cfg)
     with distributed.joined(where):
-        if metrics := distributed.from_first(lambda: _ended(folder, kind)):
+        if metrics := distributed.from_first(lambda: _ended(folder, kind, cfg)):
             log.info("%s is finished already; another seed=, or name=, gives another run", folder)
             return metrics
         if warning := device.caution(where, cfg.get("precision", "fp32")):
@@ -70,13 +73,26 @@ def run(kind: Kind, cfg: DictConfig, folder: Path | None = None) -> dict:
             return _lived(trainer, cfg, folder)
 
 
-def _ended(folder: Path, kind: Kind) -> dict | None:
-    """The metrics of a finished run, its last checkpoint in its place."""
+def _ended(folder: Path, kind: Kind, cfg: DictConfig) -> dict | None:
+    """The metrics of a finished run, its last checkpoint in its place and its other files mended."""
     metrics = finished(folder, kind.needed)
-    if metrics and checkpoint.pending(folder):
-        with contextlib.suppress(OSError, ConfigError), locked(folder):  # it may be to look at only
+    damaged = metrics and [name for name in (CONFIG, HISTORY) if not _intact(folder, name)]
+    if metrics and (damaged or checkpoint.pending(folder)):
+        with contextlib.suppress(OSError, ConfigError, CheckpointError), locked(folder):  # it may be to look at only
             checkpoint.complete(folder)
+            if CONFIG in damaged:
+                keep_config(folder, cfg)
+            if HISTORY in damaged:
+                mend(folder)
     return metrics
+
+
+def _intact(folder: Path, name: str) -> bool:
+    """Whether a file is as it was when the run ended; also where that was not noted."""
+    try:
+        return checksums.intact(folder, name, content(folder / name))
+    except OSError:
+        return not checksums.sealed(folder, name)
 
 
 def _lived(trainer: Trainer, cfg: DictConfig, folder: Path) -> dict:
@@ -84,7 +100,8 @@ def _lived(trainer: Trainer, cfg: DictConfig, folder: Path) -> dict:
     if distributed.from_first(lambda: checkpoint.exists(folder)):
         state = distributed.from_first(lambda: checkpoint.load(folder, put_aside=True))
         check_fits(identity(cfg), state["config"], folder)
-        trainer.load_state_dict(state)
+        with checkpoint.taken(folder):
+            trainer.load_state_dict(state)
         log.info("%s: going on after %s", folder, trainer.progress)
     about = provenance(cfg)  # now: the checkout may change while the run goes on
     trainer.fit()
@@ -94,7 +111,9 @@ def _lived(trainer: Trainer, cfg: DictConfig, folder: Path) -> dict:
     about["versions"] |= metrics.pop("versions", {})
     metrics |= about
     check_held(folder)
-    write_json(folder / METRICS, metrics)
+    text = as_json(metrics)
+    checksums.seal(folder, {METRICS: text, HISTORY: content(folder / HISTORY)})
+    write_atomically(folder / METRICS, text)
     return metrics
 
 

@@ -11,6 +11,8 @@ from varnet.data import Dataset
 from varnet.errors import CheckpointError, ConfigError
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import Targets, finished, saved_config
+from varnet.runs.identity import identity
+from varnet.runs.resuming import check_fits
 from varnet.runs.schema import check
 from varnet.train import checkpoint
 
@@ -41,10 +43,12 @@ def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | 
         raise ConfigError(f"{stranger}; {error}") from error
     if data_dir is not None:
         cfg.data_dir = data_dir
+    state = checkpoint.load(folder)
+    check_fits(identity(cfg), state["config"], folder)
     data = load_data(cfg)
     model = build_model(cfg, data)
     try:
-        model.load_state_dict(checkpoint.load(folder)["model"])
+        model.load_state_dict(state["model"])
     except RuntimeError as error:
         if isinstance(error, CheckpointError):
             raise
@@ -55,7 +59,7 @@ def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | 
 def open_run(path: str | Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:
     """A finished run by its folder: the model in evaluation mode on the CPU, its data, configuration and metrics.
 
-    data_dir   folder of the datasets; None: the run's own
+    data_dir   folder of the datasets; None: the run's own where they lie there already, else VARNET_DATA or `data`
     targets    of a run of model=custom or dataset=custom its import paths, given again: {"model.target": "mine:build"}
     """
     found = open_finished(Path(path), data_dir, targets)

@@ -13,7 +13,7 @@ from varnet.base.nested import without_nulls
 from varnet.errors import ConfigError
 from varnet.runs import folder as run
 from varnet.runs.identity import identity, plain
-from varnet.train.logger import HISTORY
+from varnet.runs.past import history
 
 PRIVATE = ("out_dir", "data_dir", "resume")  # places on the machine of the run
 CURVES = (
@@ -38,11 +38,6 @@ def of_folder(folder: Path) -> dict:
         "metrics": run.finished(folder),
         "history": [_curves(line) for line in history(folder)],
     }
-
-
-def history(folder: Path) -> list[dict]:
-    path = folder / HISTORY
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def _curves(line: dict) -> dict:

@@ -2,20 +2,26 @@
 
 What a run writes is resolved and has no aliases. So nothing is looked up for a stored file: an interpolation such as
 ${oc.env:SECRET} would carry a variable of the reader's into the numbers that are written. It is looked at as a stream
-of events before anything is built from it: a file of a kilobyte can stand for billions of values.
+of events before anything is built from it: a file of a kilobyte can stand for billions of values. And it is the one
+that the run wrote: its checksum says so, and the folder, whose name ends with a digest of it.
 """
 
-import stat
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+from varnet.base.files import content
+from varnet.runs import checksums
+from varnet.runs.identity import digest
+
 BYTES = 1_000_000  # of the file; a run's has about 2,000
 SIZE = 1_000_000  # characters of all values, each with VALUE for itself, every alias written out
 VALUE = 50
 DEPTH = 30
+NAMED = re.compile(r"seed\d+-([0-9a-f]{8})")  # folders of runs
 
 
 class Refused(ValueError):
@@ -23,21 +29,34 @@ class Refused(ValueError):
 
 
 def load(path: Path) -> DictConfig:
-    """The configuration, once it is known to be harmless."""
-    content = _content(path)
-    for event in _harmless(content):
+    """The configuration FOLDER/.hydra/config.yaml, once it is known to be harmless and that of the run."""
+    try:
+        text, folder = content(path, BYTES), path.parent.parent
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Refused(error.strerror) from error
+    if not checksums.intact(folder, f"{path.parent.name}/{path.name}", text):
+        raise Refused(f"was changed or damaged since the run wrote it (its checksum in {checksums.NAME} is another)")
+    try:
+        readable = text.decode()
+    except UnicodeDecodeError as error:
+        raise Refused("is no text") from error
+    for event in _harmless(readable):
         if isinstance(event, yaml.ScalarEvent) and "${" in event.value:
             raise Refused("has an interpolation, ${...}, which a run never writes")
-    return OmegaConf.create(content)
+    config = OmegaConf.create(readable)
+    named = NAMED.fullmatch(folder.resolve().name)
+    if named and not (isinstance(config, DictConfig) and _digest(config) == named[1]):
+        raise Refused(f"is not that of the run by whose digest, {named[1]}, its folder is named")
+    return config
 
 
-def _content(path: Path) -> str:
-    about = path.stat()
-    if not stat.S_ISREG(about.st_mode):
-        raise Refused("is no file")
-    if about.st_size > BYTES:
-        raise Refused(f"is larger than {BYTES:,} bytes")
-    return path.read_text(encoding="utf-8")
+def _digest(config: DictConfig) -> str | None:
+    try:
+        return digest(config)
+    except (LookupError, TypeError, ValueError, AttributeError):  # something else than a run's
+        return None
 
 
 def _harmless(content: str) -> Iterator[yaml.Event]:

@@ -1,18 +1,19 @@
 """Checkpoints that survive: written whole or not at all, the previous one kept, never unpickled."""
 
 import contextlib
-import io
 import logging
 import os
 import pickle
-import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
-import torch
+from torch import Tensor
 
+from varnet.base import archive
 from varnet.base.files import write_atomically
 from varnet.base.lock import check_held
-from varnet.errors import CheckpointError, one_line
+from varnet.base.nested import is_plain
+from varnet.errors import CheckpointError, ConfigError, DataError, one_line
 
 log = logging.getLogger(__name__)
 NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.pt.new"
@@ -21,7 +22,7 @@ NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.p
 def save(folder: Path, state: dict) -> None:
     """The last checkpoint becomes the previous one once the new one is safely on disk beside it."""
     check_held(folder)
-    write_atomically(folder / FRESH, _as_bytes(state))
+    write_atomically(folder / FRESH, archive.dumped(state))
     check_held(folder)  # writing takes long
     _put_in_place(folder)
 
@@ -62,13 +63,7 @@ def _put_aside(path: Path) -> None:
 def save_snapshot(folder: Path, epoch: int, weights: dict, config: dict) -> None:
     """The weights alone, to keep: for snapshot ensembles."""
     state = {"model": weights, "config": config, "epoch": epoch}
-    write_atomically(folder / f"snapshot_{epoch}.pt", _as_bytes(state))
-
-
-def _as_bytes(state: dict) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
+    write_atomically(folder / f"snapshot_{epoch}.pt", archive.dumped(state))
 
 
 def exists(folder: Path) -> bool:
@@ -111,16 +106,30 @@ def newest(path: Path) -> dict:
     return read(path)
 
 
-def read(path: Path) -> dict:
-    """One checkpoint file, its checksums tested."""
+@contextlib.contextmanager
+def taken(folder: Path) -> Iterator[None]:
+    """Around what takes over the state of a checkpoint: one sentence if it is none of such a run."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            if (damaged := archive.testzip()) is not None:
-                raise zipfile.BadZipFile(f"wrong checksum of {damaged}")
-        state = torch.load(path, map_location="cpu", weights_only=True)
-        whole = isinstance(state, dict) and isinstance(state.get("model"), dict) and "config" in state
-        if not whole:
+        yield
+    except (ConfigError, DataError):  # which have a sentence of their own
+        raise
+    except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise CheckpointError(
+            f"{folder}: the checkpoint is not one of such a run ({one_line(error)[:200]}): start it anew in another "
+            "folder, with out_dir=FOLDER"
+        ) from error
+
+
+def read(path: Path) -> dict:
+    """One checkpoint file, its checksums tested, its parts of the right kinds."""
+    try:
+        state = archive.loaded(path)
+        if not (isinstance(state, dict) and isinstance(state.get("model"), dict) and "config" in state):
             raise ValueError("it is not a checkpoint of varnet")
+        if not all(isinstance(name, str) and isinstance(w, Tensor) for name, w in state["model"].items()):
+            raise ValueError("its weights are no tensors with names")
+        if not (isinstance(state["config"], dict) and is_plain(state["config"])):
+            raise ValueError("its configuration is no group of keys and values")
         return state
     except pickle.UnpicklingError as error:  # torch's own words tell how to read it all the same
         raise CheckpointError(f"{path} cannot be read (it holds more than numbers, which might do harm)") from error

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import math
 import os
 import sys
@@ -11,13 +12,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from varnet.base.files import appending, write_atomically
+from varnet.base.files import appending, content, write_atomically
 from varnet.base.lock import check_held
 from varnet.base.nested import flat
 from varnet.evaluation.sparsity import compression, has_threshold, sparsity
 from varnet.nn.layers import layers_of
+from varnet.train import events
+from varnet.train.history import HISTORY, LONGEST, Copy, rows, unpacked
 
-HISTORY = "history.jsonl"  # one line for every epoch
+log = logging.getLogger("varnet")
 ACCURACIES = ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k")
 SHOWN = (  # columns of the HPARAMS tab: what is mostly swept
     "seed", "dataset.name", "dataset.target", "model.name", "model.target", "model.width", "param.name", "prior.name",
@@ -46,14 +49,17 @@ def weights_summary(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
 class Logger:
     """One line of history per epoch and the same numbers in TensorBoard, under the same names."""
 
-    def __init__(self, folder: Path, epochs: int = 0, step: int = 0):
-        """epochs and step of the checkpoint from which the run goes on."""
+    def __init__(self, folder: Path, epochs: int = 0, step: int = 0, copy: Tensor | None = None):
+        """epochs, step and copy of the history in the checkpoint from which the run goes on."""
         from torch.utils.tensorboard import SummaryWriter
 
         self.folder = folder
-        self.history = self._kept(epochs)
-        again = any(folder.glob("events.out.tfevents.*"))  # what was logged after the checkpoint is logged anew
-        self.writer = SummaryWriter(str(folder), purge_step=step + 1 if again else None)
+        text = self._kept(epochs, copy)
+        self.copy, before = Copy(text), rows(text)
+        self.last = before[-1] if before else {}
+        self.seconds = float(sum(row.get("seconds", 0) for row in before))  # of training, all epochs
+        events.keep(folder, self.last.get("step", step) if epochs else 0)
+        self.writer = SummaryWriter(str(folder))
         self.writer.add_custom_scalars(
             {
                 "phase transition": {
@@ -65,28 +71,58 @@ class Logger:
             }
         )
 
-    def _kept(self, epochs: int) -> list[dict]:
-        """The epochs that the checkpoint knows; later ones are run again."""
+    def _kept(self, epochs: int, copy: Tensor | None) -> bytes:
+        """The epochs that the checkpoint knows, in the file too; later ones are run again."""
         path = self.folder / HISTORY
-        text = path.read_text().splitlines()[:epochs] if path.exists() else []
-        write_atomically(path, "".join(line + "\n" for line in text).encode())
-        return [json.loads(line) for line in text]
+        try:
+            found = content(path)
+        except OSError:
+            found = b""
+        if copy is not None:
+            text = unpacked(copy, epochs * LONGEST)
+            damage = "" if found.startswith(text) else "it is made anew from the checkpoint"
+        else:  # a checkpoint of an earlier version, or none
+            text = b"".join(
+                line + b"\n" for line in found.splitlines()[: sum(r["epoch"] <= epochs for r in rows(found))]
+            )
+            lost = epochs - text.count(b"\n")
+            damage = f"{lost} of its {epochs} epochs are lost to curves and tables; the run goes on" if lost else ""
+        if damage:
+            log.warning("%s is damaged or missing: %s", path, damage)
+            if found:
+                os.replace(path, path.with_name(path.name + ".damaged"))
+        write_atomically(path, text)
+        return text
+
+    @property
+    def history(self) -> list[dict]:
+        """All lines so far. They do not stay in memory."""
+        return rows(self.copy.text())
 
     def epoch(self, row: dict, log_alphas: dict[str, Tensor], step: int) -> None:
-        self.history.append(row)
+        self.last, line = row, (json.dumps(row) + "\n").encode()
+        self.seconds += row.get("seconds", 0)
         check_held(self.folder)
         with appending(self.folder / HISTORY) as file:
-            file.write((json.dumps(row) + "\n").encode())
+            file.write(line)
+        self.copy.add(line)
         for tag, value in scalars(row).items():
             self.writer.add_scalar(tag, value, step)
         for name, values in log_alphas.items():
             if len(values) > 1:
                 self.writer.add_histogram(f"log_alpha_histogram/{name}", values, step)
 
-    def sync(self) -> None:
-        """Onto the disk, before a checkpoint counts on it; a wait for the disk at every short epoch would be slow."""
-        with appending(self.folder / HISTORY) as file:
+    def sync(self) -> Tensor:
+        """Onto the disk, before a checkpoint counts on it; a wait for the disk at every short epoch would be slow.
+        Returns the copy for the checkpoint."""
+        path = self.folder / HISTORY
+        with appending(path) as file:
+            whole = os.fstat(file.fileno()).st_size == self.copy.size
             os.fsync(file.fileno())
+        if not whole:
+            log.warning("%s was changed while its run wrote into it: it is made anew", path)
+            write_atomically(path, self.copy.text())
+        return self.copy.packed()
 
     def figure(self, png: bytes, step: int) -> None:
         from PIL import Image

@@ -22,7 +22,7 @@ from varnet.errors import Diverged, Interrupted
 from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
 from varnet.nn.objective import terms
-from varnet.train import checkpoint
+from varnet.train import checkpoint, restoring
 from varnet.train.batch_norm import pool_batch_norm
 from varnet.train.faults import culprit
 from varnet.train.logger import Logger, Progress, weights_summary
@@ -60,6 +60,7 @@ class Trainer:
         self.batch: Tensor | None = None  # the last inputs, to look for a fault with
         self.save_by = self._next_save()
         self.logger: Logger | None = None
+        self.copy: Tensor | None = None  # of the history, in the checkpoint from which the run goes on
         self.last: dict = {}  # line of history
         self.signal: int | None = None
 
@@ -138,7 +139,7 @@ class Trainer:
         """Train to the end and return the last line of history."""
         self._measure_layout()
         if self.rank == 0:
-            self.logger = Logger(self.folder, self.epoch, self.step)
+            self.logger = Logger(self.folder, self.epoch, self.step, self.copy)
         with self._signals(), Progress(self.schedule.epochs, self.epoch) as progress:
             while self.epoch < self.schedule.epochs:
                 self._run_epoch(progress)
@@ -146,8 +147,8 @@ class Trainer:
             raise Interrupted(number)
         if self.rank > 0:
             return {}
-        history = self.logger.history
-        self.last = history[-1] if history else self._row()[0] | self.evaluate()
+        last = self.logger.last  # of a history that was damaged it may be an earlier epoch
+        self.last = last if last.get("epoch") == self.epoch and "acc_k" in last else self._row()[0] | self.evaluate()
         return self.last
 
     def close(self) -> None:
@@ -167,7 +168,7 @@ class Trainer:
             "name": str(self.cfg.name),
             "epochs": self.epoch,
             "samples": self.cfg.eval.samples,
-            "seconds": sum(row["seconds"] for row in self.logger.history),
+            "seconds": self.logger.seconds,
         }
         self.logger.hyperparameters(OmegaConf.to_container(self.cfg, resolve=True), {**metrics, "seed": self.cfg.seed})
         return metrics
@@ -260,8 +261,7 @@ class Trainer:
         self.save_by = self._next_save()
 
     def _write(self, state: dict) -> None:
-        self.logger.sync()
-        checkpoint.save(self.folder, state)
+        checkpoint.save(self.folder, state | {"history": self.logger.sync()})
 
     def _next_save(self) -> float:
         return time.monotonic() + 60 * (self.cfg.checkpoint_minutes or math.inf)
@@ -276,6 +276,8 @@ class Trainer:
         }  # fmt: skip
 
     def load_state_dict(self, state: dict) -> None:
+        restoring.check(state, self.model, self.optimizer, self.loader, self.schedule.epochs)
+        self.copy = state.get("history")  # None: before checkpoints had it
         self._lay_out(state.get("channels_last", self.channels_last))
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
