@@ -37,7 +37,7 @@ def load(path: Path) -> DictConfig:
     except OSError as error:
         raise Refused(error.strerror) from error
     if not checksums.intact(folder, f"{path.parent.name}/{path.name}", text):
-        raise Refused(f"was changed or damaged since the run wrote it (its checksum in {checksums.NAME} is another)")
+        raise Refused(f"does not fit its checksum in {checksums.NAME}: one of the two was changed or damaged")
     try:
         readable = text.decode()
     except UnicodeDecodeError as error:

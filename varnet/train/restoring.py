@@ -67,12 +67,16 @@ def check_optimizer(state: object, optimizer) -> None:
         if len(places) != len(own["params"]):
             raise CheckpointError(f"its optimizer has {len(places)} parameters for {len(own['params'])}")
         for place, parameter in zip(places, own["params"], strict=True):
-            _check_moments(GROUP("optimizer.state", moments.get(whole()("optimizer.params", place), {})), parameter)
+            of_it = GROUP("optimizer.state", moments.get(whole()("optimizer.params", place), {}))
+            _check_moments(of_it, parameter, "betas" in own)
 
 
-def _check_moments(moments: dict, parameter: Tensor) -> None:
+def _check_moments(moments: dict, parameter: Tensor, adam: bool) -> None:
+    """Adam's are all there from its first step on."""
+    if adam and moments and not {"step", "exp_avg", "exp_avg_sq"} <= moments.keys():
+        raise CheckpointError("its optimizer.state has not every moment of Adam")
     for name, value in moments.items():
-        if name != "step" and value is not None:
+        if name != "step" and (adam or value is not None):
             _like(f"optimizer.{name}", value, parameter)
     step = moments.get("step", 0)
     if not (step.numel() == 1 if isinstance(step, Tensor) else isinstance(step, int | float)):
