@@ -2,12 +2,15 @@
 
 import copy
 import importlib.util
+import json
+import zlib
 
 import pytest
 import torch
 from torch import nn
 
 from varnet import predicting, variational
+from varnet.compress import packed as compress
 from varnet.compress.compacting import compact, deterministic
 from varnet.compress.csr import SparseConv2d, SparseLinear
 from varnet.compress.onnx import run_onnx, to_exported, to_onnx
@@ -423,3 +426,45 @@ def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     with pytest.raises(ExportError, match=r"onnxruntime.*varnet\[export\]"):
         run_onnx(tmp_path / "compact.onnx", torch.zeros(1, 2))
     assert not list(tmp_path.iterdir())
+
+
+# ---- files of a stranger
+
+
+def described(path, change) -> int:
+    """Give a file another description of its layers; returns its size."""
+    state = torch.load(path, weights_only=True)
+    data = state["data"].numpy().tobytes()
+    head = json.loads(zlib.decompress(data[: state["head"]]))
+    change(head)
+    new = zlib.compress(json.dumps(head).encode())
+    content = torch.frombuffer(bytearray(new + data[state["head"] :]), dtype=torch.uint8)
+    torch.save({**state, "head": len(new), "data": content}, path)
+    return path.stat().st_size
+
+
+LARGE = {
+    "a shape": lambda layer: layer.update(shape=[1_200_000_000, 1]),
+    "a shape of few weights": lambda layer: layer.update(shape=[1_200_000_000, 1], nonzero=0, gap="uint8"),
+    "many weights": lambda layer: layer.update(nonzero=10**9, gap="uint8"),
+    "no number": lambda layer: layer.update(shape=["9" * 20, 1]),
+    "below zero": lambda layer: layer.update(shape=[-(2**20), -(2**20)]),
+}
+
+
+@pytest.mark.parametrize("change", LARGE.values(), ids=LARGE)
+def test_a_file_that_describes_gigabytes_is_refused_before_they_are_made(tmp_path, monkeypatch, change):
+    path = tmp_path / "compact.pt"
+    save(compact(nn.Sequential(nn.Linear(30, 20))), path)
+    assert described(path, lambda head: change(head["layers"][0])) < 10_000
+    monkeypatch.setattr(compress, "unpack", lambda *_: pytest.fail("was made"))
+    with pytest.raises(ValueError, match=r"no compact network.*(describes layers of [\d,]+ bytes|no whole numbers)"):
+        load(path)
+
+
+def test_memory_that_a_file_may_take_can_be_given(tmp_path):
+    path = tmp_path / "compact.pt"
+    save(compact(nn.Sequential(nn.Linear(30, 20))), path)
+    assert described(path, lambda head: None) and load(path, most=10_000)
+    with pytest.raises(ValueError, match=r"layers of 2,480 bytes, more than the 1,000 of such a file"):
+        load(path, most=1000)

@@ -10,6 +10,7 @@ from varnet.attack.gradient import Pixels
 from varnet.evaluation.ensemble import Ensemble
 from varnet.evaluation.prefix import Sampler, cut
 from varnet.evaluation.quick import quick
+from varnet.evaluation.sources import sources
 from varnet.nn.layers import Conv2d, Linear
 from varnet.nn.networks import build
 
@@ -246,3 +247,14 @@ def test_other_pools_stay(options):
     pool = nn.MaxPool2d(2, **options)
     assert quick(pool) is pool
     assert quick(nn.MaxPool2d(3, 2)).__class__ is nn.MaxPool2d
+
+
+def test_a_cut_leaves_no_source_behind():
+    """torch.fx keeps what it compiles as long as the process lives; a run makes cuts at every evaluation."""
+    model, x = variational(nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))), torch.rand(4, 4)
+    before = [set(cache) for cache in sources()]
+    assert len(before) == 2
+    for fold in (None, 8):
+        found, why = cut(model, x, fold)
+        assert found is not None and why is None and found.prefix(x)
+    assert [set(cache) for cache in sources()] == before

@@ -198,7 +198,7 @@ def test_a_lost_history_of_an_earlier_version_is_said(tmp_path, content, caplog)
     metrics = run(resumed(folder, ["device=cpu", "threads=1"]), folder)
     lost = 2 - content.count(b"epoch")  # the last ones of those that the checkpoint knows
     assert f"{lost} of its 2 epochs are lost to curves and tables" in caplog.text and metrics["epochs"] == 3
-    assert [row["epoch"] for row in past.history(folder)] == [1, 2][: 2 - lost] + [3]
+    assert [row["epoch"] for row in past.history(folder)] == [*[1, 2][: 2 - lost], 3]
     if content:
         assert (folder / f"{HISTORY}.damaged").read_bytes() == content
 

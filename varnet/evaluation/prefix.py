@@ -18,6 +18,7 @@ from varnet.evaluation.agreement import check_agreement
 from varnet.evaluation.folding import Unfoldable, batched
 from varnet.evaluation.halves import halves
 from varnet.evaluation.probing import Probe, RunWhole, named, traced
+from varnet.evaluation.sources import forgotten
 from varnet.evaluation.untouched import untouched
 
 ROWS = 2  # on which a cut is found and checked
@@ -92,7 +93,7 @@ def cut(model: nn.Module, x: Tensor, fold: int | None = None) -> tuple[Cut | Non
     with torch.inference_mode(False), torch.set_grad_enabled(gradients):
         few = x[:ROWS].detach().clone()
         try:
-            with untouched(model, x) as state:
+            with forgotten(), untouched(model, x) as state:
                 found = _checked(model, few, fold)
                 if name := state.changed():
                     raise RunWhole(f"it changes {name!r} whenever it is called")

@@ -13,7 +13,7 @@ from varnet.base import archive
 from varnet.base.files import write_atomically
 from varnet.base.lock import check_held
 from varnet.base.nested import is_plain
-from varnet.errors import CheckpointError, ConfigError, DataError, one_line
+from varnet.errors import CheckpointError, DataError, one_line
 
 log = logging.getLogger(__name__)
 NAME, PREVIOUS, FRESH = "checkpoint.pt", "checkpoint.previous.pt", "checkpoint.pt.new"
@@ -111,7 +111,7 @@ def taken(folder: Path) -> Iterator[None]:
     """Around what takes over the state of a checkpoint: one sentence if it is none of such a run."""
     try:
         yield
-    except (ConfigError, DataError):  # which have a sentence of their own
+    except DataError:  # other data than the run had: the loader has a sentence of its own
         raise
     except (RuntimeError, LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CheckpointError(

@@ -9,13 +9,16 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from varnet.base.checks import SWITCH, Check, number, whole
+from varnet.base.checks import FINITE, SWITCH, Check, number, whole
 from varnet.data import Loader
 from varnet.errors import CheckpointError, ConfigError
 
 GROUP = Check(lambda v: isinstance(v, dict), "a group")
 LIST = Check(lambda v: isinstance(v, list) and len(v) > 0, "a list")
 TEXT = Check(lambda v: isinstance(v, Tensor) and v.dtype == torch.uint8 and v.dim() == 1, "bytes")
+COMPLETED = {  # options of torch's optimizers that they complete where an earlier version had not got them
+    "amsgrad", "maximize", "foreach", "capturable", "differentiable", "decoupled_weight_decay",
+}  # fmt: skip
 
 
 def check(state: dict, model: nn.Module, optimizer, loader: Loader, epochs: int) -> None:
@@ -60,9 +63,8 @@ def check_optimizer(state: object, optimizer) -> None:
         raise CheckpointError(f"its optimizer has {len(groups)} groups for {len(optimizer.param_groups)}")
     moments = GROUP("optimizer.state", state["state"])
     for group, own in zip(groups, optimizer.param_groups, strict=True):
-        for name, value in own.items():
-            if name != "params" and name in GROUP("optimizer.param_groups", group):
-                _same_kind(f"optimizer.{name}", group[name], value)
+        for name in own.keys() - {"params"} - (COMPLETED - GROUP("optimizer.param_groups", group).keys()):
+            _same_kind(f"optimizer.{name}", group[name], own[name])
         places = LIST("optimizer.params", group["params"])
         if len(places) != len(own["params"]):
             raise CheckpointError(f"its optimizer has {len(places)} parameters for {len(own['params'])}")
@@ -127,12 +129,10 @@ def _told(tensor: Tensor) -> str:
 
 
 def _same_kind(name: str, value: object, own: object) -> None:
-    numbers = (int, float)
-    if isinstance(own, Tensor) or own is None or value is None:  # what other versions leave out
-        fits = value is None or isinstance(value, Tensor | int | float)
-    elif isinstance(own, numbers) and not isinstance(own, bool):
-        fits = isinstance(value, numbers) and not isinstance(value, bool)
+    """A number for a number, as many for several; else the same: such as whether a sum of moments is taken."""
+    if isinstance(own, tuple | list):
+        fits = type(value) is type(own) and len(value) == len(own) and all(map(FINITE.fits, value))
     else:
-        fits = type(value) is type(own) and (not isinstance(own, tuple | list) or len(value) == len(own))
+        fits = FINITE.fits(value) if FINITE.fits(own) else type(value) is type(own) and value == own
     if not fits:
-        raise CheckpointError(f"its {name} is no {type(own).__name__}")
+        raise CheckpointError(f"its {name} is not one of such a run")
