@@ -2,13 +2,10 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 
-from tests.composing import ROOT
 from tests.processes import HANG, wait_for
 from tests.rl.small_runs import assert_equal_runs, at_episode, rows, tiny
 from varnet.errors import Interrupted
@@ -77,20 +74,3 @@ def test_a_signal_while_a_run_is_starting_reaches_it(monkeypatch):
     with pytest.raises(Interrupted):
         pool.run_all(time.sleep, [2 * HANG], jobs=1)
     assert time.monotonic() - begun < HANG
-
-
-def test_runs_end_with_a_sweep_that_is_killed(tmp_path):
-    code = f"""
-from pathlib import Path
-from tests.launch.sleeping import sleeping
-from varnet.launch import pool
-if __name__ == "__main__":
-    pool.run_all(sleeping, [Path({str(tmp_path)!r})])
-"""
-    (tmp_path / "sweep.py").write_text(code)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    sweep = subprocess.Popen([sys.executable, str(tmp_path / "sweep.py")], env=environment)
-    wait_for((tmp_path / "begun").exists)
-    sweep.kill()
-    sweep.wait()
-    wait_for((tmp_path / "ended").exists)

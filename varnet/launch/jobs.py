@@ -18,6 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from varnet.base.files import write_atomically
+from varnet.base.parent import end_with_parent
 from varnet.base.signals import preemption_signal
 from varnet.errors import JobFailed, Stopped, one_line
 from varnet.runs.folder import folder_of
@@ -28,6 +29,7 @@ log = logging.getLogger("varnet")
 
 def execute(cfg: DictConfig, attempt: Callable[[DictConfig], dict]) -> dict:
     """attempt(cfg) as a job of the sweep that Hydra is in."""
+    end_with_parent()
     hydra = HydraConfig.get()
     cfg.threads = cfg.threads or threads_for(hydra.launcher, cores())
     cfg.device = device_for(cfg.device, hydra.launcher, hydra.job.num, torch.cuda.device_count())

@@ -4,11 +4,11 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
+from varnet.base.parent import end_with_parent
 from varnet.base.signals import Handlers, handled
 from varnet.errors import Interrupted, one_line
 
@@ -91,7 +91,7 @@ def _start(context, function: Callable, argument: object) -> tuple[multiprocessi
 
 
 def _child(function: Callable, argument: object, connection: Connection) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     try:
         outcome = Outcome(function(argument))
     except Interrupted as error:
@@ -102,12 +102,6 @@ def _child(function: Callable, argument: object, connection: Connection) -> None
             error=text if isinstance(error, ValueError | RuntimeError) else f"{type(error).__name__}: {text}"
         )
     connection.send(tuple(outcome))
-
-
-def _end_with_parent() -> None:
-    """A sweep that was killed leaves no run behind that goes on alone, holding its folder."""
-    wait([multiprocessing.parent_process().sentinel])
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _outcome(process: multiprocessing.Process, connection: Connection) -> Outcome:
