@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf
 from varnet.base.files import content, parsed, remove_unfinished, write_atomically
 from varnet.base.invocation import as_typed
 from varnet.base.lock import locked
-from varnet.data.fetch import cache_path
 from varnet.errors import ConfigError, one_line
 from varnet.runs import checksums, stored
 from varnet.runs.identity import digest
@@ -125,6 +124,8 @@ def saved_config(
 def _has_data(cfg: DictConfig) -> bool:
     """Whether the data of a run still lies where its folder says. Only then it is used: a folder alone, which may be a
     stranger's, has nothing fetched to places that it names."""
+    from varnet.data.fetch import cache_path  # here: a report does without data, and without torch
+
     try:
         return cache_path(str(cfg.dataset.name), Path(str(cfg.data_dir)).expanduser()).is_file()
     except (OSError, ValueError, RuntimeError):

@@ -19,9 +19,14 @@ RUNTIME = (
 def identity(cfg: DictConfig) -> dict:
     """The resolved configuration without what does not change the result, and without nulls: a new option whose
     default is null leaves the identity of earlier runs as it was."""
-    values = plain(cfg)
-    values["eval"] = {key: value for key, value in values["eval"].items() if f"eval.{key}" not in HARMLESS}
-    return without_nulls({key: value for key, value in values.items() if key not in RUNTIME})
+    return identity_of(plain(cfg))
+
+
+def identity_of(values: dict) -> dict:
+    """The same for a configuration that is resolved already."""
+    own = {key: value for key, value in values["eval"].items() if f"eval.{key}" not in HARMLESS}
+    kept = {key: value for key, value in (values | {"eval": own}).items() if key not in RUNTIME}
+    return without_nulls(kept)
 
 
 def plain(cfg: DictConfig) -> dict:
@@ -29,7 +34,12 @@ def plain(cfg: DictConfig) -> dict:
 
 
 def digest(cfg: DictConfig) -> str:
-    return hashlib.sha256(json.dumps(identity(cfg), sort_keys=True).encode()).hexdigest()[:8]
+    return digest_of(plain(cfg))
+
+
+def digest_of(values: dict) -> str:
+    """The same for a configuration that is resolved already."""
+    return hashlib.sha256(json.dumps(identity_of(values), sort_keys=True).encode()).hexdigest()[:8]
 
 
 def differences(mine: dict, saved: dict, prefix: str = "") -> list[str]:

@@ -4,12 +4,9 @@ import json
 import logging
 from pathlib import Path
 
-from torch import Tensor
-
 from varnet.base.files import content, write_atomically
 from varnet.errors import CheckpointError, ConfigError
 from varnet.runs import checksums
-from varnet.train import checkpoint
 from varnet.train.history import HISTORY, LONGEST, rows, unpacked
 
 log = logging.getLogger("varnet")
@@ -37,6 +34,10 @@ def mend(folder: Path) -> None:
 
 def _copied(folder: Path) -> bytes:
     """The text as the last checkpoint has it, which is that of the file once the run has ended."""
+    from torch import Tensor  # here: a report of sound histories does without
+
+    from varnet.train import checkpoint
+
     try:
         state = checkpoint.load(folder)
         copy = state.get("history")

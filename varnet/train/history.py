@@ -1,11 +1,12 @@
 """history.jsonl: a line for every epoch. Each checkpoint holds a copy, from which a damaged file is made anew."""
 
 import zlib
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from varnet.base.files import MOST, parsed
+
+if TYPE_CHECKING:  # a report reads thousands of histories without torch
+    from torch import Tensor
 
 HISTORY = "history.jsonl"
 LONGEST = 100_000  # bytes of a line, of which there are as many as epochs
@@ -23,8 +24,10 @@ class Copy:
             self._parts.append(part)
         self.size += len(text)
 
-    def packed(self) -> Tensor:
+    def packed(self) -> "Tensor":
         """For a checkpoint."""
+        import torch
+
         whole = b"".join(self._parts) + self._packer.copy().flush()
         return torch.frombuffer(bytearray(whole), dtype=torch.uint8)
 
@@ -32,7 +35,7 @@ class Copy:
         return unpacked(self.packed(), self.size)
 
 
-def unpacked(copy: Tensor, most: int) -> bytes:
+def unpacked(copy: "Tensor", most: int) -> bytes:
     """The text of a checkpoint's copy, if it is no longer than that."""
     opened = zlib.decompressobj()
     text = opened.decompress(copy.numpy().tobytes(), min(most, MOST))
