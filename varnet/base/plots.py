@@ -130,9 +130,12 @@ PANELS = {
 }
 
 
+IN_LEGEND = 24  # groups; a longer legend leaves no room for the curves, and more bands hide each other
+
+
 def by_epoch(groups: list) -> "Figure":
-    """Accuracies and ELBO by epoch: the mean over the seeds of each group (varnet.report.Group) and a band of one
-    standard deviation."""
+    """Accuracies and ELBO by epoch: the mean over the seeds of each group (varnet.report.Group) and, of a few groups, a
+    band of one standard deviation."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 7), dpi=120, layout="constrained")
@@ -141,28 +144,28 @@ def by_epoch(groups: list) -> "Figure":
         for number, group in enumerate(groups):
             epochs, values = group.curve(metric)
             if epochs:
-                _draw_band(
-                    axis,
-                    epochs,
-                    np.array(values),
-                    f"C{number % 10}",
-                    in_picture(group.title or group.runs[0].folder.parent.name),
-                )
+                name = in_picture(group.title or group.runs[0].folder.parent.name)
+                _draw_mean(axis, epochs, np.array(values), f"C{number % 10}", name, len(groups) <= IN_LEGEND)
         axis.set(title=title)
         axis.grid(alpha=0.25)
     handles, labels = figure.axes[1].get_legend_handles_labels()
+    if (more := len(handles) - IN_LEGEND) > 0:
+        figure.supxlabel(f"{more} more curves have no name here: table.csv lists all groups", fontsize="small")
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
+        figure.legend(
+            handles[:IN_LEGEND], labels[:IN_LEGEND], loc="outside lower center", ncols=min(3, len(handles)),
+            frameon=False,
+        )  # fmt: skip
     for axis in figure.axes[2:]:
         axis.set_xlabel("epoch")
     return figure
 
 
-def _draw_band(axis, epochs: list[int], values: np.ndarray, colour: str, label: str) -> None:
+def _draw_mean(axis, epochs: list[int], values: np.ndarray, colour: str, label: str, band: bool) -> None:
     """values: (runs, epochs)"""
     mean = values.mean(0)
     axis.plot(epochs, mean, color=colour, lw=1.6, label=f"{label} (n={len(values)})")
-    if len(values) > 1:
+    if band and len(values) > 1:
         std = values.std(0, ddof=1)
         axis.fill_between(epochs, mean - std, mean + std, color=colour, alpha=0.2, lw=0)
 

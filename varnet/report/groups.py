@@ -13,25 +13,26 @@ import io
 import json
 import logging
 import math
+import os
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import OmegaConf
-
 from varnet.base.checks import shown
 from varnet.base.nested import flat
+from varnet.base.plots import PANELS
 from varnet.base.text import plain_text
 from varnet.errors import ConfigError
 from varnet.runs import stored
 from varnet.runs.folder import CONFIG, finished
-from varnet.runs.identity import identity, plain
+from varnet.runs.identity import identity_of
 from varnet.runs.past import history
 
 log = logging.getLogger("varnet")
 METRICS = ("acc_1", "acc_det", "acc_k", "acc_zero_mean_k", "elbo", "data_term", "kl")
 Table = list[list[str]]  # the header first
+Curves = dict[str, list]  # what is drawn by epoch: "epoch" and metrics, None where there is no value
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,18 @@ class Run:
     folder: Path
     config: dict  # as saved, resolved; empty if it cannot be read
     metrics: dict | None  # None: it is not finished
-    history: list[dict]
+    curves: Curves
 
     @property
     def progress(self) -> str:
         if not self.config:
             return f"{CONFIG} cannot be read"
-        return f"{self.history[-1]['epoch'] if self.history else 0} of {self.config['schedule']['epochs']} epochs"
+        return f"{(self.curves['epoch'] or [0])[-1]} of {self.config['schedule']['epochs']} epochs"
+
+    def values(self, metric: str) -> dict[int, float]:
+        """Epoch -> value, where there is one."""
+        found = zip(self.curves["epoch"], self.curves[metric], strict=True)
+        return {epoch: value for epoch, value in found if value is not None}
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Group:
 
     def curve(self, metric: str) -> tuple[list[int], list[list[float]]]:
         """Epochs at which every run has the metric, and its values there, run by run."""
-        rows = [{r["epoch"]: r[metric] for r in run.history if r.get(metric) is not None} for run in self.runs]
+        rows = [run.values(metric) for run in self.runs]
         epochs = sorted(set.intersection(*(set(row) for row in rows)))
         return epochs, [[row[epoch] for epoch in epochs] for row in rows]
 
@@ -91,26 +97,40 @@ def read(folders: Iterable[str | Path]) -> list[Run]:
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise ConfigError(f"{folder} is not a folder: name folders of runs, or what holds them, e.g. outputs")
-        inside = {path.parent.parent for path in folder.rglob(CONFIG)}
+        inside = sorted(_inside(folder))
         if not inside:
             raise ConfigError(f"{folder} holds no run: name folders of runs, or what holds them, e.g. outputs")
-        found |= {path.resolve(): read_run(path) for path in sorted(inside)}
+        for path in inside:
+            if (place := path.resolve()) not in found:
+                found[place] = read_run(path)
     return list(found.values())
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The folders of runs in a folder, itself among them."""
+    own, name = os.path.split(CONFIG)
+    found = []
+    for place, folders, _ in os.walk(folder):
+        if own in folders:
+            folders.remove(own)
+            if os.path.exists(os.path.join(place, own, name)):
+                found.append(Path(place))
+    return found
 
 
 def read_run(folder: Path) -> Run:
     """The run in a folder, as far as it can be read."""
     try:
-        config = plain(stored.load(folder / CONFIG))
+        config = stored.load_plain(folder / CONFIG)
         setting(config), config["schedule"]["epochs"]
     except Exception:  # damaged, or of something else
-        return Run(folder, {}, None, [])
-    return Run(folder, config, finished(folder), _lines(folder))
+        return Run(folder, {}, None, _curves([]))
+    return Run(folder, config, finished(folder), _curves(_lines(folder)))
 
 
 def setting(config: dict) -> dict:
     """Key -> value of all that makes a run what it is, but its seed; lists as text, so that they can be compared."""
-    values = flat(identity(OmegaConf.create(config)))
+    values = flat(identity_of(config))
     return {key: json.dumps(v) if isinstance(v, list) else v for key, v in values.items() if key != "seed"}
 
 
@@ -121,6 +141,15 @@ def _lines(folder: Path) -> list[dict]:
     except ConfigError as error:
         log.warning("%s", error)
         return []
+
+
+def _curves(rows: list[dict]) -> Curves:
+    """What is drawn of a history, as columns: of thousands of runs rows would fill the memory."""
+    curves: Curves = {"epoch": [row["epoch"] for row in rows]}
+    for metric in PANELS:
+        values = (row.get(metric) for row in rows)
+        curves[metric] = [value if isinstance(value, int | float) else None for value in values]
+    return curves
 
 
 # ---- grouping
