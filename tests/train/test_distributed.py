@@ -87,6 +87,12 @@ def test_what_one_rank_knows_all_know(ranks):
         assert rank["told"] == ["made by 0", [1, 5], "only the first can know"]
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="tells by /proc whether a process is stopped")
+def test_a_rank_that_is_stopped_is_named_and_waited_for(ranks):
+    said = ranks[0]["silence"]
+    assert said[0].startswith("rank 1 is silent for 0 s: the others wait for up to 20 min more (patience_minutes)")
+
+
 def test_a_loader_takes_its_rank_from_torch_distributed(ranks):
     steps = zip(*(rank["batches"] for rank in ranks[:2]), strict=True)
     joined = [tuple(torch.cat(pieces) for pieces in zip(*step, strict=True)) for step in steps]

@@ -1,6 +1,8 @@
 """What two processes of one run compute, started by test_distributed.py; results go to a folder."""
 
 import os
+import signal
+import threading
 from pathlib import Path
 
 import torch
@@ -8,7 +10,8 @@ from torch import nn
 
 from tests.composing import tiny
 from tests.conftest import no_pictures
-from varnet.base import distributed
+from tests.processes import wait_for
+from varnet.base import distributed, silence
 from varnet.cli.train import run
 from varnet.data import Loader
 from varnet.runs.build import build_model, load_data
@@ -27,14 +30,40 @@ def work(rank: int, port: int, folder: Path) -> None:
         "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost",
         "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
     }  # fmt: skip
-    with distributed.joined(torch.device("cpu")), no_pictures():
+    silence.AFTER = 0.3
+    with distributed.joined(torch.device("cpu"), 20.0), no_pictures():
         results = {
             "norm": norm(rank), "gradients": gradients(folder), "noise": noise(), "told": told(rank),
             "batches": list(loader()),
+            "silence": stopped(rank),
             "metrics": run(tiny(folder / "two", *DETERMINISTIC)),
         }  # fmt: skip
         distributed.gathered(rank)  # neither leaves before the other has all that it was sent
     torch.save(results, folder / f"rank{rank}.pt")
+
+
+def stopped(rank: int) -> list[str]:
+    """The second rank is stopped by SIGSTOP until the first has said that it is silent."""
+    said, (_, other) = [], distributed.gathered(os.getpid())
+    watch = distributed._watch
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return distributed.gathered(said)[0]
+
+    def wake() -> None:
+        wait_for(lambda: said and is_stopped(other))
+        os.kill(other, signal.SIGCONT)
+
+    watch.say = said.append
+    waker = threading.Thread(target=wake)
+    waker.start()
+    distributed.gathered(said)
+    waker.join()
+    return said
+
+
+def is_stopped(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def batch() -> torch.Tensor:

@@ -4,7 +4,8 @@ unchanged.
 Every rank holds the whole network and its own part of each batch. The gradients are summed, so the loss of a rank is
 its part of the loss: the cross-entropy of its objects, and the KL, which does not depend on the objects, divided by the
 number of ranks. Sums are the same bits on every rank, so the networks stay equal. Noise differs between ranks and
-follows from (seed, rank). Rank 0 writes; what fails there is raised on all, and a rank that is gone is noticed by all.
+follows from (seed, rank). Rank 0 writes; what fails there is raised on all, and a rank that is gone or silent is
+noticed by all.
 """
 
 import contextlib
@@ -19,10 +20,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
+from varnet.base.silence import Watch
 from varnet.errors import ConfigError, RankLost
 
 T = TypeVar("T")
-PATIENCE = timedelta(hours=2)  # of the ranks that wait while rank 0 evaluates
+PATIENCE = 120.0  # minutes of the ranks that wait while rank 0 evaluates
+_watch: Watch | None = None
 
 
 def launched() -> bool:
@@ -44,8 +47,11 @@ def active() -> bool:
 
 
 @contextlib.contextmanager
-def joined(device: torch.device) -> Iterator[None]:
-    """Inside, the processes of a run know each other: nccl between GPUs, gloo for everything else."""
+def joined(device: torch.device, patience: float | None = None) -> Iterator[None]:
+    """Inside, the processes of a run know each other: nccl between GPUs, gloo for everything else.
+
+    patience: minutes that they wait for one that is silent."""
+    global _watch
     if not launched() or active():
         yield
         return
@@ -58,25 +64,33 @@ def joined(device: torch.device) -> Iterator[None]:
         if local >= gpus:
             raise ConfigError(f"--nproc_per_node asks for more than the {gpus} GPUs of this machine: use {gpus}")
         torch.cuda.set_device(local)
+    patience = PATIENCE if patience is None else patience
     with _watched():
-        _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+        store = _meet("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo", timedelta(minutes=patience))
     try:
-        yield
+        with Watch(store, rank(), world_size(), 60 * patience).running() as _watch:
+            yield
     finally:
+        _watch = None
         dist.destroy_process_group()
 
 
-def _meet(backend: str) -> None:
-    """After a restart by torchrun the processes must not find the addresses of those before."""
-    store, rank, world_size = next(rendezvous("env://", timeout=PATIENCE))
+def _meet(backend: str, patience: timedelta) -> dist.Store:
+    """After a restart by torchrun the processes must not find the addresses of those before. Returns a store that
+    another thread may use."""
+    store, rank, world_size = next(rendezvous("env://", timeout=patience))
     store = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
-    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=PATIENCE)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world_size, timeout=patience)
+    return dist.PrefixStore("watch", store.clone() if hasattr(store, "clone") else store)
 
 
 @contextlib.contextmanager
 def _watched() -> Iterator[None]:
     try:
-        yield
+        with _watch.waiting() if _watch else contextlib.nullcontext():
+            yield
+    except RankLost:
+        raise
     except RuntimeError as error:  # what gloo and nccl raise when a peer is gone
         raise RankLost("another process of this run ended; its message, or torchrun's report, says why") from error
 

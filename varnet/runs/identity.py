@@ -12,7 +12,7 @@ from varnet.errors import shown
 HARMLESS = ("eval.every",)
 RUNTIME = (
     "out_dir", "data_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every", "checkpoint_minutes",
-    "snapshots", "name",
+    "patience_minutes", "snapshots", "name",
 )  # fmt: skip
 
 

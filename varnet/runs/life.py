@@ -57,7 +57,7 @@ def run(kind: Kind, cfg: DictConfig, folder: Path | None = None) -> dict:
     kind.check(cfg)
     where = device.find(cfg.device)
     folder = folder or folder_of(cfg)
-    with distributed.joined(where):
+    with distributed.joined(where, cfg.get("patience_minutes")):
         if metrics := distributed.from_first(lambda: _ended(folder, kind, cfg)):
             log.info("%s is finished already; another seed=, or name=, gives another run", folder)
             return metrics

@@ -49,7 +49,8 @@ GROUPS = {  # group -> its keys
 CUSTOM_KEYS = ("name", "target", "options")  # of model=custom and dataset=custom
 KEYS = (
     "name", "scale", "seed", "out_dir", "data_dir", "resume", "init_from", "device", "threads", "precision",
-    "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes", "snapshots",
+    "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes", "patience_minutes",
+    "snapshots",
 )  # fmt: skip
 
 CHECKS = {
@@ -64,6 +65,7 @@ CHECKS = {
     "deterministic": SWITCH,
     "checkpoint_every": whole(1),
     "checkpoint_minutes": or_null(number(0, above=True)),
+    "patience_minutes": or_null(number(0, 1e6, above=True)),
     "snapshots": or_null(list_of(whole(1), "a list of epochs, e.g. [10,20]")),
     "eval.every": whole(1),
     "eval.samples": whole(1),
