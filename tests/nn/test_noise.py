@@ -137,7 +137,7 @@ def test_no_folder_to_keep_compiled_code_in(monkeypatch):
         return plain(**options)
 
     monkeypatch.setattr(philox, "njit", njit)
-    assert philox.compiled(lambda x: x + 1)(1) == 2
+    assert philox.Compiled(lambda x: x + 1)(1) == 2
 
 
 def test_forward_derivatives_pass_through_large_draws():

@@ -6,6 +6,8 @@ Logarithm, sine and cosine are the polynomials of Cephes for single precision. O
 it, because on a large activation every pass over the memory costs as much as the noise itself.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import float32, njit, uint32, uint64
 
@@ -14,12 +16,30 @@ LOG = (7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4
        2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1)  # fmt: skip
 
 
-def compiled(function):
-    """Compiled at its first call and kept on disk for later ones, where numba finds a folder that it may write to."""
-    try:
-        return njit(**OPTIONS, cache=True)(function)
-    except RuntimeError:
-        return njit(**OPTIONS)(function)
+class Compiled:
+    """A function compiled at its first call and kept on disk for later ones, where numba finds a folder that it may
+    write to. A cache that is damaged, or gone, or that cannot be written is made anew, or done without."""
+
+    def __init__(self, function: Callable):
+        self.function, self.mended = function, False
+        try:
+            self.call = njit(**OPTIONS, cache=True)(function)
+        except RuntimeError:
+            self.call = njit(**OPTIONS)(function)
+
+    def __call__(self, *arguments):
+        try:
+            return self.call(*arguments)
+        except Exception:  # what numba reads of a damaged file may be anything
+            if self.mended:
+                raise
+        self.mended = True
+        try:
+            self.call.recompile()  # of nothing, which empties the cache
+            return self.call(*arguments)
+        except Exception:
+            self.call = njit(**OPTIONS)(self.function)
+            return self.call(*arguments)
 
 
 @njit(inline="always")
@@ -71,7 +91,7 @@ def _four(key, counter):
 # The four numbers of a counter go to the four quarters of the output, so that neighbours are written together.
 
 
-@compiled
+@Compiled
 def fill(out, key):
     """out = noise."""
     q = len(out) // 4
@@ -82,7 +102,7 @@ def fill(out, key):
         out[i] = rest[i - 4 * q]
 
 
-@compiled
+@Compiled
 def shift(out, mean, variance, key):
     """out = mean + sqrt(variance) * noise; out may be the variance."""
     q = len(out) // 4
@@ -104,7 +124,7 @@ def _step(out, variance, i, noise):
     variance[i] = ratio
 
 
-@compiled
+@Compiled
 def perturb(out, variance, key):
     """out += sqrt(variance) * noise, and noise / sqrt(variance) in place of the variance: what the gradient needs."""
     q = len(out) // 4
