@@ -1,11 +1,13 @@
 """Files that are whole or not there, and dictionaries inside dictionaries."""
 
+import errno
 import json
 import os
 
 import pytest
 
-from varnet.base.files import appending, remove_unfinished, write_atomically, write_json
+from varnet.base import files
+from varnet.base.files import append, appending, remove_unfinished, write_atomically, write_json
 from varnet.base.nested import flat, without_nulls
 
 
@@ -32,6 +34,7 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, failure
     if before is not None:
         path.write_bytes(before)
     monkeypatch.setattr(os, "fsync", failure)
+    monkeypatch.setattr(files, "PAUSES", (0.0,))
     with pytest.raises((OSError, KeyboardInterrupt)):
         write_atomically(path, b"new")
     assert [p.read_bytes() for p in tmp_path.iterdir()] == ([before] if before is not None else [])
@@ -95,3 +98,44 @@ def test_only_unfinished_files_are_removed(tmp_path):
         (tmp_path / name).write_text("x")
     remove_unfinished(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, times: int, number: int) -> list:
+    """write() fails so often, after half of what it was given; what was waited for is listed."""
+    original, waited, left = os.write, [], [times]
+
+    def write(opened, content):
+        if left[0]:
+            left[0] -= 1
+            original(opened, content[: len(content) // 2])
+            raise OSError(number, os.strerror(number))
+        return original(opened, content)
+
+    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr("time.sleep", waited.append)
+    return waited
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_fails_once_or_twice_is_tried_again(tmp_path, monkeypatch, times):
+    path = tmp_path / "file"
+    path.write_bytes(b"before\n")
+    waited = failing(monkeypatch, times, errno.EIO)
+    append(path, b"a line\n")
+    assert path.read_bytes() == b"before\na line\n" and waited == list(files.PAUSES[:times])
+    waited = failing(monkeypatch, times, errno.ENOSPC)
+    write_atomically(path, b"new")
+    assert path.read_bytes() == b"new" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_fails_for_good_is_an_error_after_a_while(tmp_path, monkeypatch):
+    failing(monkeypatch, 100, errno.EDQUOT)
+    with pytest.raises(OSError, match="quota"):
+        append(tmp_path / "file", b"a line\n")
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_what_does_not_pass_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: pytest.fail("waited"))
+    with pytest.raises(FileNotFoundError):
+        write_atomically(tmp_path / "nowhere" / "file", "text")

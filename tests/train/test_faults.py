@@ -9,7 +9,7 @@ import torch
 
 from tests.train.stopping import interrupted_at
 from tests.train.test_trainer import assert_equal_runs, small, weights, whole  # noqa: F401 - a fixture
-from varnet.base import lock
+from varnet.base import files, lock
 from varnet.cli.train import run
 from varnet.errors import ConfigError, FolderLost, Stopped
 from varnet.runs.folder import folder_of
@@ -25,17 +25,18 @@ class Killed(BaseException):
 
 
 def broken_rename(monkeypatch: pytest.MonkeyPatch, number: int, fault: BaseException) -> None:
-    """The rename of that number, of those of checkpoints, does not happen."""
+    """The rename of that number, of those of checkpoints, does not happen, however often it is tried."""
     original, renames = os.replace, []
 
     def replace(source, target):
         if Path(target).name in (checkpoint.NAME, checkpoint.PREVIOUS):
             renames.append(target)
-            if len(renames) == number:
+            if len(renames) >= number:
                 raise fault
         original(source, target)
 
     monkeypatch.setattr(os, "replace", replace)
+    monkeypatch.setattr(files, "PAUSES", (0.0,))
 
 
 def renames_of(folder: Path, monkeypatch: pytest.MonkeyPatch, cfg) -> int:

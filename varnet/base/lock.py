@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from varnet.base.files import appending
+from varnet.base.files import again, appending
 from varnet.errors import ConfigError, FolderLost
 
 NAME = ".lock"
@@ -19,9 +19,9 @@ def locked(folder: Path) -> Iterator[None]:
     """The folder, made where it is not there, for this process alone."""
     with contextlib.ExitStack() as stack:
         for _ in range(ATTEMPTS):
-            folder.mkdir(parents=True, exist_ok=True)
+            again(lambda: folder.mkdir(parents=True, exist_ok=True))
             with contextlib.suppress(FileNotFoundError):  # deleted since the line above
-                file = stack.enter_context(appending(folder / NAME))
+                file = stack.enter_context(again(lambda: appending(folder / NAME)))
                 _lock(file, folder)
                 if _is_at(file, folder):
                     break

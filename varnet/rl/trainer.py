@@ -106,12 +106,12 @@ class Trainer:
 
     def fit(self) -> list[dict]:
         """Train to the end and return the history."""
-        from torch.utils.tensorboard import SummaryWriter
+        from varnet.train.event_writer import EventWriter
 
         episodes = self.cfg.schedule.episodes
         events.keep(self.folder, self.episode)  # what was logged after the checkpoint is logged anew
-        writer = SummaryWriter(str(self.folder))
-        with contextlib.closing(writer), self._signals():
+        writer = EventWriter(self.folder)
+        with self._signals():
             start = time.monotonic()
             while self.episode < episodes and self.signal is None:
                 row = self.step()
@@ -121,10 +121,12 @@ class Trainer:
                     )
                 if self.episode % self.cfg.checkpoint_every == 0:
                     self.seconds, start = self.seconds + time.monotonic() - start, time.monotonic()
+                    writer.flush()
                     self.save()
                 if self.episode % max(1, episodes // 10) == 0:
                     print(self.note(), flush=True)
             self.seconds += time.monotonic() - start
+            writer.flush()
             self.save()
         if self.signal is not None:
             raise Interrupted(self.signal)

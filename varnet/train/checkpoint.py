@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from varnet.base import archive
-from varnet.base.files import write_atomically
+from varnet.base.files import PASSING, again, replace, write_atomically
 from varnet.base.lock import check_held
 from varnet.base.nested import is_plain
 from varnet.errors import CheckpointError, DataError, one_line
@@ -29,8 +28,8 @@ def save(folder: Path, state: dict) -> None:
 
 def _put_in_place(folder: Path) -> None:
     if (folder / NAME).exists():
-        os.replace(folder / NAME, folder / PREVIOUS)
-    os.replace(folder / FRESH, folder / NAME)
+        replace(folder / NAME, folder / PREVIOUS)
+    replace(folder / FRESH, folder / NAME)
 
 
 def pending(folder: Path) -> bool:
@@ -57,7 +56,7 @@ def _good(path: Path) -> bool:
 
 
 def _put_aside(path: Path) -> None:
-    os.replace(path, path.with_name(path.name + ".damaged"))
+    replace(path, path.with_name(path.name + ".damaged"))
 
 
 def save_snapshot(folder: Path, epoch: int, weights: dict, config: dict) -> None:
@@ -123,7 +122,7 @@ def taken(folder: Path) -> Iterator[None]:
 def read(path: Path) -> dict:
     """One checkpoint file, its checksums tested, its parts of the right kinds."""
     try:
-        state = archive.loaded(path)
+        state = again(lambda: archive.loaded(path))
         if not (isinstance(state, dict) and isinstance(state.get("model"), dict) and "config" in state):
             raise ValueError("it is not a checkpoint of varnet")
         if not all(isinstance(name, str) and isinstance(w, Tensor) for name, w in state["model"].items()):
@@ -134,4 +133,6 @@ def read(path: Path) -> dict:
     except pickle.UnpicklingError as error:  # torch's own words tell how to read it all the same
         raise CheckpointError(f"{path} cannot be read (it holds more than numbers, which might do harm)") from error
     except Exception as error:  # torch.load raises nearly anything for a damaged file
+        if isinstance(error, OSError) and error.errno in PASSING:
+            raise  # it is not damaged, and none is put aside
         raise CheckpointError(f"{path} cannot be read ({one_line(error)[:200]})") from error

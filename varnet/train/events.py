@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from varnet.base.files import reading, write_atomically
+from varnet.base.files import again, reading, write_atomically
 
 FILES = "events.out.tfevents.*"
 KEPT = "events.out.tfevents.0000000000.kept"
@@ -30,7 +30,7 @@ def keep(folder: Path, step: int) -> None:
         write_atomically(folder / KEPT, head + b"".join(values[key] for key in sorted(values)))
     for path in files:
         if path.name != KEPT or not values:
-            path.unlink()
+            again(path.unlink)
 
 
 def _records(path: Path) -> Iterator[tuple[bytes, bytes]]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from varnet.base.files import appending, content, write_atomically
+from varnet.base.files import PASSING, append, appending, content, replace, write_atomically
 from varnet.base.lock import check_held
 from varnet.base.nested import flat
 from varnet.evaluation.sparsity import compression, has_threshold, sparsity
@@ -51,7 +51,7 @@ class Logger:
 
     def __init__(self, folder: Path, epochs: int = 0, step: int = 0, copy: Tensor | None = None):
         """epochs, step and copy of the history in the checkpoint from which the run goes on."""
-        from torch.utils.tensorboard import SummaryWriter
+        from varnet.train.event_writer import EventWriter
 
         self.folder = folder
         text = self._kept(epochs, copy)
@@ -59,7 +59,7 @@ class Logger:
         self.last = before[-1] if before else {}
         self.seconds = float(sum(row.get("seconds", 0) for row in before))  # of training, all epochs
         events.keep(folder, self.last.get("step", step) if epochs else 0)
-        self.writer = SummaryWriter(str(folder))
+        self.writer = EventWriter(folder)
         self.writer.add_custom_scalars(
             {
                 "phase transition": {
@@ -90,7 +90,7 @@ class Logger:
         if damage:
             log.warning("%s is damaged or missing: %s", path, damage)
             if found:
-                os.replace(path, path.with_name(path.name + ".damaged"))
+                replace(path, path.with_name(path.name + ".damaged"))
         write_atomically(path, text)
         return text
 
@@ -103,24 +103,29 @@ class Logger:
         self.last, line = row, (json.dumps(row) + "\n").encode()
         self.seconds += row.get("seconds", 0)
         check_held(self.folder)
-        with appending(self.folder / HISTORY) as file:
-            file.write(line)
+        append(self.folder / HISTORY, line)
         self.copy.add(line)
         for tag, value in scalars(row).items():
             self.writer.add_scalar(tag, value, step)
         for name, values in log_alphas.items():
             if len(values) > 1:
                 self.writer.add_histogram(f"log_alpha_histogram/{name}", values, step)
+        self.writer.flush()
 
     def sync(self) -> Tensor:
         """Onto the disk, before a checkpoint counts on it; a wait for the disk at every short epoch would be slow.
         Returns the copy for the checkpoint."""
         path = self.folder / HISTORY
-        with appending(path) as file:
-            whole = os.fstat(file.fileno()).st_size == self.copy.size
-            os.fsync(file.fileno())
+        try:
+            with appending(path) as file:
+                whole = os.fstat(file.fileno()).st_size == self.copy.size
+                os.fsync(file.fileno())
+        except OSError as error:  # of which nobody knows what it has left
+            whole = False
+            if error.errno not in PASSING:
+                raise
         if not whole:
-            log.warning("%s was changed while its run wrote into it: it is made anew", path)
+            log.warning("%s is not as its run has written it: it is made anew", path)
             write_atomically(path, self.copy.text())
         return self.copy.packed()
 
@@ -130,6 +135,7 @@ class Logger:
         write_atomically(self.folder / "phase_transition.png", png)
         pixels = np.array(Image.open(io.BytesIO(png)).convert("RGB"))
         self.writer.add_image("phase_transition", pixels, step, dataformats="HWC")
+        self.writer.flush()
 
     def hyperparameters(self, config: dict, metrics: dict) -> None:
         """The HPARAMS tab, in this run's own events."""
@@ -142,9 +148,7 @@ class Logger:
             self.writer.file_writer.add_summary(summary)
         for tag, value in results.items():
             self.writer.add_scalar(tag, value, 0)
-
-    def close(self) -> None:
-        self.writer.close()
+        self.writer.flush()
 
 
 def scalars(row: dict) -> dict[str, float]:

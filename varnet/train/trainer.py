@@ -33,6 +33,7 @@ from varnet.train.schedule import SCHEDULED, Schedule
 
 log = logging.getLogger("varnet")
 CHECK_EVERY = 50  # steps between two looks at whether the loss is finite
+DRAW_AFTER = 10.0  # seconds of a run: a shorter one has one picture, at its end, and not ten that take longer than it
 
 
 class Trainer:
@@ -59,6 +60,7 @@ class Trainer:
         self.first_bad = torch.full((), math.inf, device=device)  # step at which the loss was not finite
         self.batch: Tensor | None = None  # the last inputs, to look for a fault with
         self.save_by = self._next_save()
+        self.draw_from = time.monotonic() + DRAW_AFTER
         self.logger: Logger | None = None
         self.copy: Tensor | None = None  # of the history, in the checkpoint from which the run goes on
         self.last: dict = {}  # line of history
@@ -152,8 +154,7 @@ class Trainer:
         return self.last
 
     def close(self) -> None:
-        if self.logger is not None:
-            self.logger.close()
+        """Nothing: a file is open only while it is written."""
 
     @property
     def progress(self) -> str:
@@ -204,7 +205,8 @@ class Trainer:
         if last or self.epoch % self.cfg.eval.every == 0:
             row |= self.evaluate()
         self.logger.epoch(row, log_alphas, self.step)
-        if last or self.epoch % max(1, self.schedule.epochs // 10) == 0:
+        tenth = self.epoch % max(1, self.schedule.epochs // 10) == 0
+        if last or (tenth and time.monotonic() > self.draw_from):
             self.logger.figure(self.figure(), self.step)
         progress.update(row, self.schedule.epochs)
         if self.epoch in (self.cfg.get("snapshots") or ()):
