@@ -211,6 +211,32 @@ def test_a_signal_ends_the_sweep_with_its_summary(tmp_path):
     assert "#1 seed=1: was not started" in errors
 
 
+@pytest.mark.slow
+@plugin("hydra_ray_launcher")
+def test_a_signal_ends_a_sweep_by_ray_with_its_summary(tmp_path):
+    ray = ("hydra/launcher=ray", "+hydra.launcher.ray.init.num_cpus=1")
+    process = start("-m", *FAST, "schedule.epochs=500000", "seed=0,1", f"out_dir={tmp_path}", *ray)
+    wait_for(lambda: list(tmp_path.glob("*/*/checkpoint.pt")), process)
+    process.send_signal(signal.SIGTERM)
+    errors = process.communicate(timeout=HANG)[1]
+    assert process.returncode == 143, errors
+    assert "sweep: 0 of 2 runs are finished" in errors and "go on with the same command" in errors
+
+
+@pytest.mark.slow
+@plugin("hydra_joblib_launcher")
+def test_the_jobs_of_a_sweep_that_is_killed_end_and_the_same_command_takes_over(tmp_path):
+    options = (*FAST, "schedule.epochs=600", "seed=0,1", f"out_dir={tmp_path}")
+    arguments = ("-m", *options, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+    process = start(*arguments)
+    wait_for(lambda: len(list(tmp_path.glob("*/*/checkpoint.pt"))) == 2, process)
+    process.kill()
+    process.communicate()
+    again = train(*arguments)
+    assert again.returncode == 0 and "sweep: 2 of 2 runs are finished" in again.stdout, again.stderr
+    assert again.stdout.count("going on after epoch") == 2
+
+
 # ---- launchers: four jobs, one of which cannot begin and one of which is killed
 
 LAUNCHERS = [

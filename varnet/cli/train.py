@@ -21,7 +21,7 @@ from varnet.base import distributed
 from varnet.errors import ConfigError
 from varnet.launch import jobs, sweep
 from varnet.launch.command import alone, flags_first, named_folder
-from varnet.launch.ending import stop, stopped_in_a_sentence
+from varnet.launch.ending import leave, stop, stopped_in_a_sentence
 from varnet.launch.table import print_table
 from varnet.runs import life
 from varnet.runs.composing import CONFIGS, composed
@@ -86,5 +86,6 @@ def command_line(arguments: list[str]) -> None:
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
         stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
     if several:
-        sys.exit(sweep.carry_out(planned, main, arguments))
+        code = sweep.carry_out(planned, main, arguments)
+        (leave if planned.ray and code >= 128 else sys.exit)(code)
     main()

@@ -27,6 +27,7 @@ from varnet.base import invocation
 from varnet.base.signals import Handlers, handled
 from varnet.errors import ConfigError, JobFailed, one_line
 from varnet.launch import ray_cluster
+from varnet.launch.variants import Variants, loading
 from varnet.runs import folder as runs
 from varnet.runs.schema import check
 
@@ -70,8 +71,9 @@ def plan(configs: Path, overrides: list[str]) -> Sweep:
         swept += [o for o in parsed if not o.is_hydra_override()]
         basic = hydra.sweeper._target_.endswith("BasicSweeper")
         jobs = []
+        variant = Variants(own)
         for chosen in _products(swept) if basic else _each_choice(swept):
-            check(cfg := compose("train", own + chosen))
+            check(cfg := variant(chosen))
             jobs.append(Job(chosen, runs.folder_of(cfg)))
         return Sweep(Path(hydra.sweep.dir), hydra.launcher._target_, jobs if basic else [], _ray_of(hydra.launcher))
 
@@ -131,7 +133,7 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed by Hydra
     code, trouble = 0, None
     try:
-        with _ending(), ray_cluster.secured(sweep.ray), _patient(sweep.launcher):
+        with _ending(), loading(), ray_cluster.secured(sweep.ray), _patient(sweep.launcher):
             main()
     except JobFailed:
         code = 1
@@ -197,22 +199,40 @@ def _ending() -> contextlib.AbstractContextManager:
     return handled(end, (signal.SIGTERM,))
 
 
-@contextlib.contextmanager
-def _patient(launcher: str) -> Iterator[None]:
+def _patient(launcher: str) -> contextlib.AbstractContextManager:
     """submitit's and Ray's launchers ask job after job for its result: one whose process died must not end the waiting
     for the others, so its result becomes that of a failed job."""
     if "submitit" in launcher:
         import submitit.core.core
 
-        owner, name, wrap = submitit.core.core.Job, "results", lambda result: [result]
-    elif "ray" in launcher:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        import ray
+        return _results_of(submitit.core.core.Job, "results", lambda result: [result])
+    return _through_ray() if "ray" in launcher else contextlib.nullcontext()
 
-        owner, name, wrap = ray, "get", lambda result: result
-    else:
-        yield
-        return
+
+@contextlib.contextmanager
+def _through_ray() -> Iterator[None]:
+    """Ray, which takes SIGTERM for itself, leaves it to the sweep, and is gone before the sweep has told its end."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    handler, begin = signal.getsignal(signal.SIGTERM), ray.init
+
+    def init(*arguments: object, **options: object) -> object:
+        found = begin(*arguments, **options)
+        signal.signal(signal.SIGTERM, handler)
+        return found
+
+    ray.init = init
+    try:
+        with _results_of(ray, "get", lambda result: result):
+            yield
+    finally:
+        ray.init = begin
+        ray.shutdown()
+
+
+@contextlib.contextmanager
+def _results_of(owner: object, name: str, wrap: Callable[[JobReturn], object]) -> Iterator[None]:
     original = getattr(owner, name)
 
     def result(*arguments: object) -> object:
