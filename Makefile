@@ -5,7 +5,7 @@ READY := .venv/.ready
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench clean
+.PHONY: help setup demo test test-all lint format bench chaos clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ bench: $(READY)  ## measure speed as ratios within one run
 	$(BIN)/python scripts/bench.py evaluation
 	$(BIN)/python scripts/bench.py attack
 	$(BIN)/python scripts/bench.py compress
+
+chaos: $(READY)  ## faults without an end: kills, file systems that fail, flipped bits, random input; MINUTES=60
+	$(BIN)/python -m tests.chaos minutes=$(or $(MINUTES),60)
 
 clean:  ## remove .venv (runs and data stay)
 	rm -rf .venv
