@@ -39,12 +39,17 @@ def has_mps() -> bool:
     return torch.backends.mps.is_available()
 
 
+def has_bfloat16() -> bool:
+    """Whether this machine's processor is known to have bfloat16 instructions."""
+    has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return any(has.get(name) for name in BFLOAT16)
+
+
 def caution(device: torch.device, precision: str) -> str | None:
     """A sentence where bf16 would cost time instead of saving it: products are then emulated (measured: 9 times)."""
     if device.type != "cpu" or precision != "bf16" or not hasattr(torch.cpu, "get_capabilities"):  # an older torch
         return None
-    has = torch.cpu.get_capabilities()
-    if any(has.get(name) for name in BFLOAT16):
+    if has_bfloat16():
         return None
     return "precision=bf16 is far slower than fp32 on this CPU, which has no bfloat16 instructions: leave it out"
 

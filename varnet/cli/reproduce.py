@@ -8,17 +8,21 @@ Targets, or all of them with `all` (toy is another name for fig1):
 
 seeds=3            runs of each row, seeds 0, 1, 2
 scale=full         as published (the default); of configs/experiment also small (fits two CPU cores), and for CIFAR fast
-                   and half: a schedule of our own at full width and at width 0.5
+                   and half: a schedule of our own at full width and at width 0.5; several: full,fast,half,small
 jobs=1             runs at the same time, each in a process of its own; with more than one, threads=1 unless given
-missing=true       leave out runs of which FOLDER/runs has a record, though their folders are gone
+missing=true       leave out runs of which FOLDER/runs or, in a checkout, docs/results/runs has a record, though their
+                   folders are gone: what `status` calls missing is run
 order=given        as the targets come (the default); cheapest: what took the least time before comes first
 run=false          run nothing, build from the runs that are there
 out=FOLDER         of tables, figures and report.html; default outputs/reproduction
-out_dir, data_dir, device, threads, precision, checkpoint_every, checkpoint_minutes   as for train.py
+precision=fp32     of training, as for train.py; also auto: a row is finished as it was begun, a new one made in bf16, if the
+                   processor has bfloat16 instructions, and in fp32 if it has none
+out_dir, data_dir, device, threads, checkpoint_every, checkpoint_minutes   as for train.py
 
 `status` instead of building lists every row of the targets (of all, if none is named): what is published, how many
-runs there are at each scale, how many are missing of seeds=3 at full scale, and the hours that these take by the times
-of earlier runs. In a checkout it reads the records of docs/results.
+runs there are at each scale and precision, how many are missing of seeds=3 at full scale (or scale=...) with
+precision=auto (or another), and the hours that these take by the times of earlier runs. It ends with the command that
+runs them: one queue for everything, which goes on with the same command, whatever ended it.
 
 A finished run is never run again, an interrupted one goes on from its checkpoint, Figure 7 after the last attack that
 was told: start the same command again.
@@ -34,16 +38,19 @@ from varnet.base.invocation import as_typed
 from varnet.errors import ConfigError
 
 if TYPE_CHECKING:
+    from varnet.launch.queue import Job
     from varnet.paper.library import Library
     from varnet.paper.targets import Drawn
     from varnet.report.row import Row
 
 PASSED_ON = ("out_dir", "data_dir", "device", "threads", "precision", "checkpoint_every", "checkpoint_minutes")
+SCALES = ("full", "fast", "half", "small")
 DEFAULTS = {"seeds": "1", "scale": "full", "jobs": "1", "run": "true", "missing": "false", "order": "given",
             "out": "outputs/reproduction"}  # fmt: skip
-CHOICES = {"scale": ("full", "fast", "half", "small"), "run": ("true", "false"), "missing": ("true", "false"),
+CHOICES = {"scale": SCALES, "run": ("true", "false"), "missing": ("true", "false"),
            "order": ("given", "cheapest")}  # fmt: skip
 RESULTS = "docs/results"  # of a checkout
+WIDTH = 170  # of a list that goes into a file
 ALIASES = {"toy": "fig1"}
 
 
@@ -85,7 +92,8 @@ def check(options: dict[str, str]) -> None:
     for key, value in options.items():
         if not value:
             raise ConfigError("is empty: give it a value, or leave it out", key, value)
-        if key in CHOICES and value not in CHOICES[key]:
+        given = value.split(",") if key == "scale" else [value]
+        if key in CHOICES and not set(given) <= set(CHOICES[key]):
             raise ConfigError(f"is invalid: use {' or '.join(CHOICES[key])}", key, value)
         counted = key in ("seeds", "jobs") or (key == "threads" and value != "null")
         if counted and not (value.isdecimal() and int(value) >= 1):
@@ -135,53 +143,82 @@ def status(arguments: list[str]) -> int:
     """List what there is of every row and what is missing."""
     from rich.console import Console
 
+    from varnet.base.invocation import command
     from varnet.paper import status
-    from varnet.paper.library import Library
     from varnet.paper.reproduction import TARGETS
 
-    given = {"seeds": "3", "out": RESULTS if Path(RESULTS).is_dir() else DEFAULTS["out"]}
-    arguments = [*(f"{key}={value}" for key, value in given.items()), *arguments]
+    arguments = ["seeds=3", "precision=auto", *arguments]
     named = arguments if any("=" not in a for a in arguments) else [*arguments, "all"]
     names, options, overrides = parse(named, list(TARGETS))
-    library = Library(int(options["seeds"]), "full", overrides, False, Path(options["out"]) / "runs")
-    found = status.lines([TARGETS[name] for name in names], library, library.seeds)
-    Console().print(status.table(found))
+    library = stored(options, overrides, missing=True)
+    found = status.lines([TARGETS[name] for name in names], library)
+    Console(width=None if sys.stdout.isatty() else WIDTH).print(status.table(found))
     print(status.summary(found))
+    if any(line.missing for line in found):
+        own = " ".join([*(f"{key}={options[key]}" for key in ("seeds", "scale")), *overrides])
+        what = "all" if len(names) == len(TARGETS) else " ".join(names)
+        print(f"to run them: {command('reproduce')} {what} {own} missing=true order=cheapest jobs=2")
     return 0
+
+
+def stored(options: dict[str, str], overrides: tuple[str, ...], missing: bool) -> "Library":
+    """Runs in their folders and the records of out=FOLDER; what is missing is missing in docs/results too."""
+    from varnet.paper.library import Library
+
+    recorded = Path(options["out"]) / "runs"
+    beside = [place for place in [Path(RESULTS) / "runs"] if missing and place.is_dir() and place != recorded]
+    may_run, at_once = options["run"] == "true", int(options["jobs"])
+    return Library(int(options["seeds"]), options["scale"], overrides, may_run, recorded, at_once, beside)
 
 
 def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) -> int:
     """Run what is missing, write what can be made; 1 if that is not all."""
     from varnet.base.device import tune_cpu
     from varnet.launch.queue import run_queue
-    from varnet.paper.library import Library
-    from varnet.paper.reproduction import TARGETS, jobs_of
-    from varnet.paper.status import by_cost, without_recorded
-    from varnet.runs import schema
+    from varnet.paper.reproduction import TARGETS
+    from varnet.paper.status import complete
 
-    out, at_once = Path(options["out"]), int(options["jobs"])
-    library = Library(
-        int(options["seeds"]), options["scale"], overrides, options["run"] == "true", out / "runs", at_once
-    )
-    wanted = jobs_of(names, library)
-    if not wanted and all(TARGETS[name].experiments for name in names):
-        raise ConfigError(f"has no experiment for {', '.join(names)}: use scale=full", "scale", options["scale"])
-    for job in wanted:
-        schema.check(job.config())
-    if options["missing"] == "true":
-        wanted = without_recorded(wanted, library)
-    if options["order"] == "cheapest":
-        wanted = by_cost(wanted, library)
-    failed = run_queue(wanted, at_once) if library.may_run else []
+    out, missing = Path(options["out"]), options["missing"] == "true"
+    library = stored(options, overrides, missing)
+    if missing:
+        names = [name for name in names if not complete(TARGETS[name], library)]
+    wanted = planned(names, options, library)
+    failed = run_queue(wanted, library.at_once, lambda job: record(job.folder(), out)) if library.may_run else []
     threads = library.option("threads") or "null"
     tune_cpu(None if threads == "null" else int(threads))  # figures are drawn here, from networks that predict
     written = write(names, library, out)
     failed += [f"{name}: {reason}" for name, reason in library.failures.items()]
     for line in failed:
         print(line, file=sys.stderr)
-    if missing := [name for name in names if name not in written and name not in library.failures]:
-        print(f"no finished run yet for: {', '.join(missing)}", file=sys.stderr)
-    return 1 if failed or missing else 0
+    if unmade := [name for name in names if name not in written and name not in library.failures]:
+        print(f"no finished run yet for: {', '.join(unmade)}", file=sys.stderr)
+    return 1 if failed or unmade else 0
+
+
+def planned(names: list[str], options: dict[str, str], library: "Library") -> "list[Job]":
+    """The runs of the queue in their order, checked before the first one starts."""
+    from varnet.paper.reproduction import TARGETS, jobs_of
+    from varnet.paper.status import by_cost, without_recorded
+    from varnet.runs import schema
+
+    wanted = jobs_of(names, library)
+    if names and not wanted and all(TARGETS[name].experiments for name in names):
+        raise ConfigError(f"has no experiment for {', '.join(names)}: use scale=full", "scale", options["scale"])
+    for job in wanted:
+        schema.check(job.config())
+    if options["missing"] == "true":
+        wanted = without_recorded(wanted, library)
+    return by_cost(wanted, library) if options["order"] == "cheapest" else wanted
+
+
+def record(folder: Path, out: Path) -> None:
+    """Keep what tables need of a finished run, whatever becomes of its folder."""
+    from varnet.base.files import write_atomically
+    from varnet.runs import records
+
+    (out / "runs").mkdir(parents=True, exist_ok=True)
+    found = records.of_folder(folder)
+    write_atomically(out / "runs" / records.file_name(found), records.as_json(found))
 
 
 def write(names: list[str], library: "Library", out: Path) -> list[str]:

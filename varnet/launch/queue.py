@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,29 +29,39 @@ class Job(NamedTuple):
     experiment: str
     seed: int
     overrides: tuple[str, ...] = ()
+    precision: str | None = None  # chosen for this run; None: as the overrides have it
 
     def config(self) -> DictConfig:
         cfg = composed(f"experiment={self.experiment}", *self.overrides)
         cfg.seed = self.seed
+        cfg.precision = self.precision or cfg.precision
         return cfg
 
     def arguments(self) -> list[str]:
-        return [f"experiment={self.experiment}", f"seed={self.seed}", *self.overrides]
+        own = [f"precision={self.precision}"] if self.precision else []
+        return [f"experiment={self.experiment}", f"seed={self.seed}", *self.overrides, *own]
 
     def folder(self) -> Path:
         return folder_of(self.config())
 
 
-def run_queue(jobs: list[Job], at_once: int) -> list[str]:
-    """Run what is not finished; a sentence for every run that failed."""
+def run_queue(jobs: list[Job], at_once: int, done: Callable[[Job], None] = lambda job: None) -> list[str]:
+    """Run what is not finished, with `done` after every run that is; a sentence for each that failed."""
     missing = [job for job in jobs if not finished(job.folder())]
     if done := len(jobs) - len(missing):
         print(f"{done} of {len(jobs)} runs are finished already")
     if not missing:
         return []
     board = Board(missing)
+
+    def ended(index: int, outcome: Outcome) -> None:
+        if outcome.error is None:
+            done(missing[index])
+
     with contextlib.closing(board):
-        outcomes = run_all(trained, missing, at_once, watch=lambda active: board.show([missing[i] for i in active]))
+        outcomes = run_all(
+            trained, missing, at_once, ended, watch=lambda active: board.show([missing[i] for i in active])
+        )
     return [_failure(job, outcome) for job, outcome in zip(missing, outcomes, strict=True) if outcome.error]
 
 

@@ -25,7 +25,7 @@ class Recorded(Library):
     def __init__(self, folder: Path):
         super().__init__(1, "full", may_run=False, recorded=folder)
 
-    def all_finished(self, name: str) -> list[Path]:
+    def folders(self, name: str) -> list[tuple[str, Path]]:
         return []
 
     def of(self, target: Target) -> list[dict]:

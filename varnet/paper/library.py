@@ -1,17 +1,26 @@
 """Finished runs by experiment: in their folders or, where those are gone, as records."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from omegaconf import OmegaConf
 
+from varnet.base.device import has_bfloat16
 from varnet.launch.queue import Job
 from varnet.paper.targets import Target
+from varnet.report.pooling import PRECISIONS
 from varnet.report.tables import SCALES, name_at
 from varnet.runs import folder as run
 from varnet.runs import past, records
 from varnet.runs.composing import CONFIGS
+from varnet.runs.folder import folder_of
 from varnet.runs.opening import Finished, open_finished
+
+NETWORK = ("dataset.name", "model.name", "model.width")  # what precisions are compared of
+
+
+AUTO = "precision=auto"
 
 
 def described(name: str) -> bool:
@@ -20,19 +29,30 @@ def described(name: str) -> bool:
 
 
 class Library:
-    """Finished runs by experiment and seed, in their folders or, where those are gone, as records in `recorded`."""
+    """Finished runs by experiment and seed, in their folders or, where those are gone, as records.
+
+    scale      one, or several with commas between them: of these runs, and of figures the first that can be drawn
+    overrides  for train.py; precision=auto takes for each experiment that of its runs (see `precision`)
+    recorded   the folder of records; what is made of the runs stands beside it
+    beside     more folders of records
+    """
 
     def __init__(
         self, seeds: int, scale: str, overrides: tuple[str, ...] = (), may_run: bool = True,
-        recorded: Path | None = None, at_once: int = 1,
+        recorded: Path | None = None, at_once: int = 1, beside: Iterable[Path] = (),
     ):  # fmt: skip
-        self.seeds, self.scale, self.overrides, self.may_run = seeds, scale, overrides, may_run
+        self.scales = tuple(scale.split(","))
+        self.seeds, self.scale, self.may_run = seeds, self.scales[0], may_run
+        self.auto = AUTO in overrides
+        self.overrides = tuple(override for override in overrides if override != AUTO)
         self.at_once = at_once  # runs of a sweep that is not one of train.py
         self.failures: dict[str, str] = {}  # target -> what went wrong while it was made
         self.out = recorded.parent if recorded else None  # of what is made of the runs
-        known = records.read(recorded) if recorded else []
+        self.places = [*([recorded] if recorded else []), *beside]
+        known = [record for place in self.places for record in records.read(place)]
         self.recorded = [(records.kind(OmegaConf.create(record["config"])), record) for record in known]
         self.data_dir = self.option("data_dir")
+        self.precisions: dict[str, str] = {}
 
     def option(self, key: str) -> str | None:
         """The value of key=value among the overrides."""
@@ -47,7 +67,20 @@ class Library:
     def jobs(self, experiment: str, scale: str | None = None, seeds: int | None = None) -> list[Job]:
         """The runs of an experiment, seeds 0, 1, ..."""
         name = name_at(experiment, scale or self.scale)
-        return [Job(name, seed, self.overrides) for seed in range(seeds or self.seeds) if described(name)]
+        return [self.job(name, seed) for seed in range(seeds or self.seeds) if described(name)]
+
+    def job(self, name: str, seed: int = 0) -> Job:
+        """One run of an experiment, named with its scale."""
+        return Job(name, seed, self.overrides, self.precision(name) if self.auto else None)
+
+    def precision(self, name: str) -> str:
+        """On a machine with bfloat16 instructions that of most of its runs, and bf16 if there are none, so that rows are
+        finished as they were begun; elsewhere fp32."""
+        if name not in self.precisions:
+            count = Counter(found["precision"] for found in self.runs(name))
+            best = max(count, key=lambda precision: (count[precision], precision == "bf16"), default="bf16")
+            self.precisions[name] = best if has_bfloat16() else "fp32"
+        return self.precisions[name]
 
     def seeds_for(self, target: Target) -> int:
         return target.seeds(self.seeds, self.scale)
@@ -61,31 +94,48 @@ class Library:
 
     def all_finished(self, name: str) -> list[Path]:
         """Every finished run of an experiment, named with its scale, whatever number of seeds was asked for."""
+        return [folder for _precision, folder in self.folders(name)]
+
+    def folders(self, name: str) -> list[tuple[str, Path]]:
+        """The same with the precision of each: of every one, unless one was asked for."""
         if not described(name):
             return []
-        beside = Job(name, 0, self.overrides).folder().parent.glob("seed*")
-        seeds = {metrics["seed"] for metrics in map(run.finished, beside) if metrics}
-        own = (Job(name, seed, self.overrides).folder() for seed in sorted(seeds))
-        return [folder for folder in own if run.finished(folder)]
+        config = Job(name, 0, self.overrides).config()
+        beside = map(run.finished, folder_of(config).parent.glob("seed*"))  # maybe of other configurations
+        seeds = sorted({metrics["seed"] for metrics in beside if metrics})
+        found = []
+        for precision in (config.precision,) if self.option("precision") else PRECISIONS:
+            config.precision = precision
+            for seed in seeds:
+                config.seed = seed
+                found.append((precision, folder_of(config)))
+        return [(precision, folder) for precision, folder in found if run.finished(folder)]
 
     def runs(self, name: str) -> list[dict]:
         """Every run of an experiment, named with its scale: in its folder, else as recorded."""
         if not described(name):
             return []
         config = Job(name, 0, self.overrides).config()
+        about = {
+            "network": ", ".join(str(OmegaConf.select(config, key)) for key in NETWORK),
+            "elbo_samples": config.eval.elbo_samples,
+        }
         found = {
-            (config.precision, metrics["seed"]): {"metrics": metrics, "folder": folder}
-            for folder in self.all_finished(name)
+            (precision, metrics["seed"]): {"metrics": metrics, "folder": folder}
+            for precision, folder in self.folders(name)
             if (metrics := run.finished(folder))
         }
         wanted = records.kind(config)
         for record in [record for kind, record in self.recorded if kind == wanted]:
             found.setdefault((record["config"]["precision"], record["metrics"]["seed"]), record)
-        return [{"precision": precision, **record} for (precision, _seed), record in sorted(found.items(), key=str)]
+        return [
+            {"precision": precision, **about, **record} for (precision, _seed), record in sorted(found.items(), key=str)
+        ]
 
     def metrics(self, name: str) -> list[dict]:
         """The metrics of every run of an experiment, with its precision."""
-        return [{"precision": found["precision"], **found["metrics"]} for found in self.runs(name)]
+        about = ("precision", "network", "elbo_samples")
+        return [{key: found[key] for key in about} | found["metrics"] for found in self.runs(name)]
 
     def records(self, experiments: Iterable[str]) -> dict[str, dict]:
         """The configuration, metrics and curves of every run of the experiments, by file name: what a number needs
@@ -97,7 +147,7 @@ class Library:
     def histories(self, experiment: str) -> list[tuple[list[dict], dict]]:
         """(lines by epoch, metrics) of each run at this scale and precision."""
         name = name_at(experiment, self.scale)
-        own = Job(name, 0, self.overrides).config().precision
+        own = self.job(name).config().precision
         runs = [found for found in self.runs(name) if found["precision"] == own]
         lines = [past.history(found["folder"]) if "folder" in found else found["history"] for found in runs]
         return [(history, found["metrics"]) for history, found in zip(lines, runs, strict=True) if history]

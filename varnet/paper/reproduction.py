@@ -6,6 +6,7 @@ from pathlib import Path
 from varnet.errors import CheckpointError, ConfigError, DataError
 from varnet.launch.queue import Job
 from varnet.paper.library import Library
+from varnet.paper.status import seeds_of
 from varnet.paper.targets import Drawn, Target, found
 from varnet.report.row import Row
 from varnet.report.tables import rows_of
@@ -14,12 +15,13 @@ TARGETS = found()
 
 
 def jobs_of(names: list[str], library: Library) -> list[Job]:
-    """Every run that the targets need, each once (two rows may share a run)."""
+    """Every run that the targets need at the library's scales, each once (two rows may share a run)."""
     wanted: dict[Path, Job] = {}
-    for target in (TARGETS[name] for name in names):
-        for experiment in target.experiments:
-            for job in library.jobs(experiment, seeds=1 if experiment in target.once else library.seeds_for(target)):
-                wanted.setdefault(job.folder(), job)
+    for scale in library.scales:
+        for target in (TARGETS[name] for name in names):
+            for experiment in target.experiments:
+                for job in library.jobs(experiment, scale, seeds_of(target, experiment, library, scale)):
+                    wanted.setdefault(job.folder(), job)
     return list(wanted.values())
 
 
@@ -30,14 +32,21 @@ def build(names: list[str], library: Library) -> Iterator[tuple[str, list[Row] |
         if target.draw is None:
             if rows := rows_of(target.published, library.metrics):
                 yield name, rows
-        elif all(_there(library, target, experiment) for experiment in target.experiments):
+        elif (drawn := _drawn(target, library)) is not None:
+            yield name, drawn
+
+
+def _drawn(target: Target, library: Library) -> Drawn | None:
+    """The figure at the first of the scales that has its runs."""
+    for scale in library.scales:
+        library.scale = scale
+        if all(_there(library, target, experiment) for experiment in target.experiments):
             try:
-                drawn = target.draw(library)
+                return target.draw(library)
             except (ConfigError, CheckpointError, DataError) as error:
-                library.failures[name] = str(error)
-                continue
-            if drawn is not None:
-                yield name, drawn
+                library.failures[target.name] = str(error)
+                return None
+    return None
 
 
 def _there(library: Library, target: Target, experiment: str) -> bool:

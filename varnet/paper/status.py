@@ -1,20 +1,24 @@
-"""What there is of every row, what is missing at full scale, and what that costs by the times of earlier runs."""
+"""What there is of every row, what is missing of it, and what that costs by the times of earlier runs."""
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
 from varnet.launch.queue import Job
 from varnet.paper.library import Library, described
-from varnet.paper.targets import Target
+from varnet.paper.targets import Part, Target
+from varnet.report.row import read
 from varnet.report.tables import SCALES, label, name_at, number
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 NETWORK = ("dataset.name", "model.name", "model.width", "param.name", "param.layers", "param.noise")  # costs alike
+COLUMNS = ("full", "small")  # scales with a column of their own
 
 
 class Line(NamedTuple):
@@ -22,12 +26,10 @@ class Line(NamedTuple):
 
     target: str
     row: str
-    experiment: str
+    experiment: str | None  # None: its runs are none of train.py
     published: str
-    runs: dict[str, int]  # scale -> finished runs, of the scales that the experiment has
-    precision: str
-    missing: int  # runs at full scale, up to the number of seeds that was asked for
-    seconds: float | None  # that one of them takes; None: no run tells
+    runs: dict[str, dict[str, int]]  # scale -> precision -> finished runs, of the scales that the experiment has
+    missing: dict[Path, float | None]  # folder of a run that is to be made -> seconds; None: no run tells
 
 
 class Costs:
@@ -56,14 +58,16 @@ def _network(cfg: DictConfig) -> tuple[str, ...]:
     return tuple(str(OmegaConf.select(cfg, key)) for key in NETWORK)
 
 
-def lines(targets: Iterable[Target], library: Library, seeds: int) -> list[Line]:
+def lines(targets: Iterable[Target], library: Library) -> list[Line]:
     """Every row of every target, in the order of the targets."""
-    costs = Costs(library)
-    return [
-        _line(target, row, experiment, published, library, costs, seeds)
-        for target in targets
-        for (row, experiment), published in _rows(target).items()
-    ]
+    costs, found = Costs(library), []
+    for target in targets:
+        found += [
+            _line(target, row, experiment, published, library, costs)
+            for (row, experiment), published in _rows(target).items()
+        ]
+        found += [_part(target, part, library) for part in target.parts]
+    return found
 
 
 def _rows(target: Target) -> dict[tuple[str, str], str]:
@@ -72,20 +76,31 @@ def _rows(target: Target) -> dict[tuple[str, str], str]:
         return {(experiment, experiment): "a figure" for experiment in target.experiments}
     found: dict[tuple[str, str], list[str]] = {}
     for line in target.published:
-        value = [] if line.value is None else [f"{label(line.metric)} {number(line.value, line.metric)}"]
-        found.setdefault((line.row, line.experiment), []).extend(value)
+        if line.experiment:
+            value = [] if line.value is None else [f"{label(line.metric)} {number(line.value, line.metric)}"]
+            found.setdefault((line.row, line.experiment), []).extend(value)
     return {key: "; ".join(values) or "nothing" for key, values in found.items()}
 
 
-def _line(
-    target: Target, row: str, experiment: str, published: str, library: Library, costs: Costs, seeds: int
-) -> Line:
-    runs = {scale: library.runs(name) for scale in SCALES if described(name := name_at(experiment, scale))}
-    precision = ", ".join(sorted({found["precision"] for found in runs["full"]}))
-    wanted = 1 if experiment in target.once else target.seeds(seeds, "full")
-    missing = max(0, wanted - len({found["metrics"]["seed"] for found in runs["full"]}))
-    counts = {scale: len(found) for scale, found in runs.items()}
-    return Line(target.name, row, experiment, published, counts, precision, missing, costs.of(experiment))
+def _line(target: Target, row: str, experiment: str, published: str, library: Library, costs: Costs) -> Line:
+    runs = {
+        scale: dict(Counter(found["precision"] for found in library.runs(name)))
+        for scale in SCALES
+        if described(name := name_at(experiment, scale))
+    }
+    missing = {
+        job.folder(): costs.of(job.experiment)
+        for scale in library.scales
+        for job in without_recorded(
+            library.jobs(experiment, scale, seeds_of(target, experiment, library, scale)), library
+        )
+    }
+    return Line(target.name, row, experiment, published, runs, missing)
+
+
+def seeds_of(target: Target, experiment: str, library: Library, scale: str) -> int:
+    """How many runs of an experiment a target takes."""
+    return 1 if experiment in target.once else target.seeds(library.seeds, scale)
 
 
 def by_cost(jobs: list[Job], library: Library) -> list[Job]:
@@ -96,34 +111,67 @@ def by_cost(jobs: list[Job], library: Library) -> list[Job]:
 
 
 def without_recorded(jobs: list[Job], library: Library) -> list[Job]:
-    """The runs of which there is neither a folder nor a record of the same precision."""
-    there: dict[str, set[tuple[str, int]]] = {}
-    for name in {job.experiment for job in jobs}:
-        there[name] = {(found["precision"], found["metrics"]["seed"]) for found in library.runs(name)}
-    return [job for job in jobs if (job.config().precision, job.seed) not in there[job.experiment]]
+    """The runs that are still needed: as many of an experiment as there are, whatever their seeds, neither as folders
+    nor as records of the same precision."""
+    left = []
+    for name in dict.fromkeys(job.experiment for job in jobs):
+        own = [job for job in jobs if job.experiment == name]
+        wanted = {job.config().precision for job in own}
+        there = {found["metrics"]["seed"] for found in library.runs(name) if found["precision"] in wanted}
+        left += [job for job in own if job.seed not in there][: max(0, len(own) - len(there))]
+    return left
+
+
+# ---- rows whose runs are none of train.py
+
+
+def _part(target: Target, part: Part, library: Library) -> Line:
+    there = _counted(target, part, library)
+    missing = {Path(target.name, part.row, str(i)): None for i in range(there, part.runs)}
+    published = "a figure" if part.runs else "curves, which are computed"
+    return Line(target.name, part.row, None, published, {"full": {"": there}} if part.runs else {}, missing)
+
+
+def _counted(target: Target, part: Part, library: Library) -> int:
+    """The fewest seeds of its rows in what has been made."""
+    made = [read(place.parent / f"{target.name}.json") for place in library.places]
+    return max((min((r.n for r in rows if r.row.startswith(part.row)), default=0) for rows in made), default=0)
+
+
+def complete(target: Target, library: Library) -> bool:
+    """Whether a figure without experiments has all of its runs."""
+    return any(part.runs for part in target.parts) and all(
+        _counted(target, part, library) >= part.runs for part in target.parts
+    )
 
 
 # ---- as text
 
 
 def table(found: list[Line]) -> "Table":
-    """A line for each row, hours behind what is missing."""
+    """A line for each row: n at each scale, hours behind what is missing."""
     from rich.table import Table
 
-    chart = Table("target", "row", "published", "runs", "missing", "hours", title="Rows at full scale and others")
+    chart = Table("target", "row", "published", *COLUMNS, "other scales", "missing", "hours")
     for line in found:
-        runs = ", ".join(f"{count} {scale}" for scale, count in line.runs.items() if count) or "none"
-        runs += f" ({line.precision})" if line.precision else ""
-        chart.add_row(line.target, line.row, line.published, runs, str(line.missing), hours(line))
+        others = ", ".join(f"{counted(runs)} ({s})" for s, runs in line.runs.items() if runs and s not in COLUMNS)
+        own = (counted(line.runs[scale]) if scale in line.runs else "-" for scale in COLUMNS)
+        cells = (line.target, line.row, line.published, *own, others or "-", str(len(line.missing)), hours(line))
+        chart.add_row(*cells)
     return chart
 
 
+def counted(runs: dict[str, int]) -> str:
+    """Runs by precision: 5 bf16, 1 fp32."""
+    return ", ".join(f"{count} {precision}".strip() for precision, count in runs.items()) or "0"
+
+
 def summary(found: list[Line]) -> str:
-    """What all of it takes, each experiment once, however many rows share its runs."""
-    once = {line.experiment: line for line in sorted(found, key=lambda line: line.missing)}.values()
-    known = sum(line.missing * line.seconds for line in once if line.seconds is not None) / 3600
-    unknown = sum(line.missing for line in once if line.seconds is None)
-    return f"missing: {known:.1f} hours, one run after the other" + (
+    """What all of it takes, each run once, however many rows share it."""
+    runs = {folder: seconds for line in found for folder, seconds in line.missing.items()}
+    known = [seconds for seconds in runs.values() if seconds is not None]
+    unknown = len(runs) - len(known)
+    return f"missing: {sum(known) / 3600:.1f} hours, one run after the other" + (
         f", and {unknown} runs of unknown cost" * bool(unknown)
     )
 
@@ -132,4 +180,5 @@ def hours(line: Line) -> str:
     """Of what is missing of a row."""
     if not line.missing:
         return "0"
-    return "?" if line.seconds is None else f"{line.missing * line.seconds / 3600:.1f}"
+    known = [seconds for seconds in line.missing.values() if seconds is not None]
+    return "?" if len(known) < len(line.missing) else f"{sum(known) / 3600:.1f}"

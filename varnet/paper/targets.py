@@ -38,6 +38,13 @@ def one_seed(_asked: int, _scale: str) -> int:
     return 1
 
 
+class Part(NamedTuple):
+    """A row of a figure whose runs are none of train.py, for the list of what is missing."""
+
+    row: str  # its label begins so
+    runs: int  # that it takes; 0: it is computed
+
+
 class Target(NamedTuple):
     """A table or a figure: its experiments, and its published numbers or what draws it from finished runs."""
 
@@ -49,6 +56,7 @@ class Target(NamedTuple):
     seeds: SeedRule = as_asked
     once: tuple[str, ...] = ()  # experiments of which one run is enough
     from_history: bool = False  # curves are enough, as records have them; else it takes the runs' folders
+    parts: tuple[Part, ...] = ()  # of a figure without experiments
 
 
 TARGETS: dict[str, Target] = {}
@@ -57,17 +65,17 @@ TARGETS: dict[str, Target] = {}
 def table(name: str, title: str, published: Iterable[Published]) -> None:
     """Register a table of means over seeds beside published numbers."""
     lines = tuple(published)
-    _add(Target(name, title, tuple(dict.fromkeys(line.experiment for line in lines)), lines))
+    _add(Target(name, title, tuple(dict.fromkeys(line.experiment for line in lines if line.experiment)), lines))
 
 
 def figure(
     name: str, title: str, *experiments: str, seeds: SeedRule = as_asked, once: tuple[str, ...] = (),
-    from_history: bool = False,
+    from_history: bool = False, parts: Iterable[Part] = (),
 ) -> Callable[[Draw], Draw]:  # fmt: skip
     """Register the function below as what draws a figure; it gives None where there is nothing to draw."""
 
     def register(draw: Draw) -> Draw:
-        _add(Target(name, title, experiments, (), draw, seeds, once, from_history))
+        _add(Target(name, title, experiments, (), draw, seeds, once, from_history, tuple(parts)))
         return draw
 
     return register

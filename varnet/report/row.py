@@ -34,6 +34,8 @@ class Row:
     precision: str | None = None
     epochs: int | None = None
     seeds: list[int] | None = None
+    sampling_error: float | None = None  # standard error of the mean that is left by the noise samples of an ELBO alone
+    noise_samples: str | None = None  # how many there were for each object
     more: dict[str, object] = field(default_factory=dict)  # what the rows of one table have and others have not
     keys: tuple[str, ...] = field(default=(), compare=False, repr=False)  # of the file that it was read from
 
@@ -62,8 +64,9 @@ class Row:
         """The keys and values of a file; a row that was read has the keys of its file, in their order."""
         values = {
             "row": self.row, "metric": self.metric, "published": self.published, "poster": self.poster,
-            "mean": self.mean, "std": self.std, "n": self.n, "difference": self.difference,
-            "verdict": self.verdict, **self.more,
+            "mean": self.mean, "std": self.std, "n": self.n,
+            "sampling_error": self.sampling_error, "noise_samples": self.noise_samples,
+            "difference": self.difference, "verdict": self.verdict, **self.more,
             "scale": self.scale, "precision": self.precision, "epochs": self.epochs, "seeds": self.seeds,
             "command": self.command, "commit": self.commit,
         }  # fmt: skip
@@ -71,7 +74,7 @@ class Row:
         return {key: values[key] for key in self.keys or (key for key in values if key not in left_out)}
 
 
-OPTIONAL = ("verdict", "poster", "precision", "epochs", "seeds")
+OPTIONAL = ("verdict", "poster", "precision", "epochs", "seeds", "sampling_error", "noise_samples")
 KNOWN = {each.name for each in fields(Row)} - {"more", "keys"}
 JUDGED = ("full", "fast")  # scales
 COMPUTED = ("difference", "verdict")

@@ -1,23 +1,28 @@
-"""Published numbers and finished runs -> rows -> Markdown and HTML. Scales and precisions are never mixed in a row."""
+"""Published numbers and finished runs -> rows -> Markdown and HTML.
 
-import functools
+Scales are never mixed in a row, precisions only where they are shown to be alike (pooling.py).
+"""
+
 import html
+import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from varnet.base.invocation import command
+from varnet.report.pooling import Pool, pools, shown_alike
 from varnet.report.row import Row, short
 
 SCALES = {  # name -> what a table calls it; full: as published
     "full": "full", "fast": "full width, our schedule", "half": "width 0.5, our schedule", "small": "small",
 }  # fmt: skip
-PRECISIONS = ("fp32", "bf16", "fp16")
+NOT_RUN = "not run here"  # scale of a number that has no experiment
 HEADINGS = ["row", "metric", "published", "ours", "n", "difference", "verdict", "scale"]
 LABELS = {  # metric -> what a table calls it
     "elbo": "ELBO", "data_term": "data term", "kl": "KL", "acc_det": "deterministic, %", "acc_1": "one sample, %",
     "acc_k": "20 samples, %", "acc_zero_mean_k": "zero-mean, 20 samples, %", "error": "error, %",
     "train_acc_det": "train accuracy, %", "sparsity_all": "sparsity, %",
 }  # fmt: skip
+SAMPLED = ("elbo", "data_term")  # estimated from noise samples
 OF_LAYERS = {"sparsity": "sparsity of {}, %", "log_alpha": "log alpha, {}"}
 FindRuns = Callable[[str], list[dict]]  # name of an experiment -> metrics of its finished runs, one for each seed
 
@@ -26,7 +31,7 @@ class Published(NamedTuple):
     """A number in print, and the experiment that gives ours."""
 
     row: str  # as in the paper
-    experiment: str  # configs/experiment/NAME.yaml; at another scale SCALE/NAME
+    experiment: str | None  # configs/experiment/NAME.yaml; at another scale SCALE/NAME; None: we run nothing for it
     metric: str  # key of a run's metrics.json
     value: float | None
     poster: float | None = None  # the paper's poster prints an earlier run of Table 1
@@ -43,25 +48,50 @@ def precision_option(precision: str) -> str:
 
 
 def rows_of(published: Iterable[Published], runs: FindRuns) -> list[Row]:
-    """A row for each scale and precision of training at which there is a finished run."""
-    runs = functools.cache(runs)  # of an experiment that many rows share
-    return [
-        _row(line, scale, precision, found)
-        for scale in SCALES
-        for line in published
-        for precision in PRECISIONS
-        if (found := [r for r in runs(name_at(line.experiment, scale)) if r.get("precision", "fp32") == precision])
-    ]
+    """A row for each scale and precision of training at which there is a finished run; none if there is no run."""
+    lines = list(published)
+    names = list(dict.fromkeys(line.experiment for line in lines if line.experiment))
+    rows = []
+    for scale in SCALES:
+        found = {name: runs(name_at(name, scale)) for name in names}  # many rows share an experiment
+        columns = shown_alike(lines, found, value_of)
+        for line in lines:
+            rows += [_row(line, scale, pool) for pool in pools(found.get(line.experiment or "", []), columns)]
+    beside = [Row.of(line.row, line.metric, [], line.value, scale=NOT_RUN, command="", commit=None)
+              for line in lines if line.experiment is None]  # fmt: skip
+    return [*rows, *beside] if rows else []
 
 
-def _row(line: Published, scale: str, precision: str, runs: list[dict]) -> Row:
-    seeds, option = sorted(run["seed"] for run in runs), precision_option(precision)
+def _row(line: Published, scale: str, pool: Pool) -> Row:
     return Row.of(
-        line.row, line.metric, [value for run in runs if (value := value_of(run, line.metric)) is not None], line.value,
-        poster=line.poster, scale=scale, precision=precision, epochs=runs[0]["epochs"], seeds=seeds,
-        command=f"{command('train')} experiment={name_at(line.experiment, scale)}{option} seed={_swept(seeds)}",
-        commit=", ".join(sorted({short(run.get("commit")) for run in runs})),
+        line.row, line.metric, [v for run in pool.runs if (v := value_of(run, line.metric)) is not None], line.value,
+        poster=line.poster, scale=scale, precision=" + ".join(pool.precisions), epochs=pool.runs[0]["epochs"],
+        seeds=sorted(run["seed"] for run in pool.runs), command=_command(line, scale, pool),
+        commit=", ".join(sorted({short(run.get("commit")) for run in pool.runs})),
+        more={"pooled": pool.note} if pool.note else {}, **_sampling(line.metric, pool.runs),
     )  # fmt: skip
+
+
+def _command(line: Published, scale: str, pool: Pool) -> str:
+    parts = []
+    for each in pool.precisions:
+        seeds = sorted(run["seed"] for run in pool.runs if run.get("precision", "fp32") == each)
+        start = f"{command('train')} experiment={name_at(line.experiment or '', scale)}{precision_option(each)}"
+        parts.append(f"{start} seed={_swept(seeds)}")
+    return " && ".join(parts)
+
+
+def _sampling(metric: str, runs: list[dict]) -> dict[str, object]:
+    """What the noise samples leave in the mean of a number that is estimated by them: a part of its spread over seeds,
+    and the only error that is known of one run."""
+    errors = [run.get("elbo_error") for run in runs]
+    if metric not in SAMPLED or None in errors or not any(errors):
+        return {}
+    counts = sorted({run["elbo_samples"] for run in runs if "elbo_samples" in run})
+    return {
+        "sampling_error": math.sqrt(sum(error**2 for error in errors)) / len(errors),
+        "noise_samples": ", ".join(map(str, counts)) or None,
+    }
 
 
 def _swept(seeds: list[int]) -> str:
@@ -104,19 +134,29 @@ def number(value: float | None, metric: str = "") -> str:
 def cells(row: Row) -> list[str]:
     """One line of a table, under HEADINGS."""
     poster = "" if row.poster is None else f" (poster {number(row.poster, row.metric)})"
-    spread = "" if row.std is None else f" ± {number(row.std, row.metric)}"
+    noise = "" if row.sampling_error is None else f" (noise {number(row.sampling_error, row.metric)})"
     scale = SCALES.get(row.scale, row.scale) + ("" if row.epochs is None else f", {row.epochs} epochs")
-    scale += "" if row.precision in (None, "fp32") else f", {row.precision}"
+    scale += "" if row.precision in (None, "fp32") else f", {row.more.get('pooled', row.precision)}"
     return [
-        row.row, label(row.metric), number(row.published, row.metric) + poster, number(row.mean, row.metric) + spread,
-        str(row.n), number(row.difference, row.metric), row.verdict or "-", scale,
+        row.row, label(row.metric), number(row.published, row.metric) + poster, ours(row) + noise, str(row.n),
+        number(row.difference, row.metric), row.verdict or "-", scale,
     ]  # fmt: skip
+
+
+def ours(row: Row) -> str:
+    """Mean and standard deviation over seeds."""
+    return number(row.mean, row.metric) + ("" if row.std is None else f" ± {number(row.std, row.metric)}")
 
 
 def markdown(rows: Iterable[Row]) -> str:
     """The rows as a table in Markdown."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    return "\n".join(lines + [f"| {' | '.join(cells(row))} |" for row in rows]) + "\n"
+    return markdown_table(HEADINGS, map(cells, rows))
+
+
+def markdown_table(headings: list[str], lines: Iterable[list[str]]) -> str:
+    """Cells as a table in Markdown."""
+    body = [f"| {' | '.join(line)} |" for line in [headings, *lines]]
+    return "\n".join([body[0], "|" + "---|" * len(headings), *body[1:]]) + "\n"
 
 
 def as_html(rows: Iterable[Row]) -> str:

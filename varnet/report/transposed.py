@@ -1,30 +1,33 @@
-"""Rows as a small table: a column for each network, a line for each metric, and said once what all have in common."""
+"""Rows as a small table: a column for each network and a line for each metric, or the other way round, and said once
+what all have in common."""
 
 from collections.abc import Iterable
 
 from varnet.errors import ConfigError
 from varnet.report.row import Row
-from varnet.report.tables import HEADINGS, cells, label, number
+from varnet.report.tables import HEADINGS, NOT_RUN, cells, label, number, ours
 
 
-def transposed(rows: Iterable[Row]) -> str:
-    """Markdown. A cell is `ours (published)`; below stand scale, epochs, precision and the number of runs."""
+def transposed(rows: Iterable[Row], across: str = "rows") -> str:
+    """Markdown. A cell is `ours (published)`; below stand scale, epochs, precision and the number of runs. `across` are
+    the columns: rows or metrics."""
     rows = list(rows)
-    columns, metrics = dict.fromkeys(row.row for row in rows), dict.fromkeys(row.metric for row in rows)
+    networks, metrics = dict.fromkeys(row.row for row in rows), dict.fromkeys(row.metric for row in rows)
     found = {(row.row, row.metric): row for row in rows}
     if len(found) < len(rows):
         raise ConfigError("several rows have one name and metric: choose one scale, e.g. scale=full")
-    lines = [["", *columns], *([label(m), *(_cell(found.get((c, m))) for c in columns)] for m in metrics)]
+    lines = [["", *networks], *([label(m), *(_cell(found.get((c, m))) for c in networks)] for m in metrics)]
+    if across == "metrics":
+        lines = [list(line) for line in zip(*lines, strict=True)]
     head, *body = (f"| {' | '.join(line)} |" for line in lines)
-    return "\n".join([head, "|" + "---|" * len(lines[0]), *body, "", _conditions(rows)]) + "\n"
+    own = [row for row in rows if row.scale != NOT_RUN]
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *body, *(["", _conditions(own)] if own else [])]) + "\n"
 
 
 def _cell(row: Row | None) -> str:
     if row is None:
         return "-"
-    return cells(row)[HEADINGS.index("ours")] + (
-        "" if row.published is None else f" ({number(row.published, row.metric)})"
-    )
+    return ours(row) + ("" if row.published is None else f" ({number(row.published, row.metric)})")
 
 
 def _conditions(rows: list[Row]) -> str:

@@ -7,6 +7,8 @@ not shown      it does neither, or there is one seed, which has no interval
 
 import functools
 import math
+import statistics
+from collections.abc import Sequence
 
 LEVEL = 0.05  # of each one-sided test
 ABOVE, FINE, COARSE = 98.0, 0.3, 0.5  # points of accuracy: margins above and below 98 %
@@ -16,6 +18,7 @@ CONSTANT, OF_CONSTANT = 12.0, 2.5
 FACTOR = 1.5  # of ELBO, KL, data term and compression
 RATIOS = ("elbo", "data_term", "kl", "compression")
 POINTS = ("acc_", "train_acc", "error", "sparsity")
+FRACTIONS = ("test_accuracy",)  # accuracies from 0 to 1: the same margins, in hundredths
 
 
 def margins(metric: str, published: float) -> tuple[float, float] | None:
@@ -23,6 +26,9 @@ def margins(metric: str, published: float) -> tuple[float, float] | None:
     if metric in RATIOS:
         low, high = sorted((published / FACTOR, published * FACTOR))
         return low, high
+    if metric in FRACTIONS:
+        low, high = margins("acc_", 100 * published)
+        return low / 100, high / 100
     if not metric.startswith(POINTS):
         return None
     accuracy = published if metric.startswith(("acc_", "train_acc")) else None
@@ -41,7 +47,7 @@ def interval(mean: float, std: float, n: int) -> tuple[float, float]:
 
 
 @functools.cache
-def _quantile(degrees: int) -> float:
+def _quantile(degrees: float) -> float:
     from scipy import stats
 
     return float(stats.t.ppf(1 - LEVEL, degrees))
@@ -54,7 +60,26 @@ def verdict(metric: str, published: float | None, mean: float | None, std: float
         return None
     if std is None or n < 2:
         return "not shown"
-    low, high = interval(mean, std, n)
-    if around[0] <= low and high <= around[1]:
-        return "reproduced"
-    return "contradicted" if high < around[0] or low > around[1] else "not shown"
+    return {True: "reproduced", False: "contradicted", None: "not shown"}[_within(interval(mean, std, n), around)]
+
+
+def _within(found: tuple[float, float], around: tuple[float, float]) -> bool | None:
+    """Whether an interval lies within the margins; False: outside of them, None: neither."""
+    if around[0] <= found[0] and found[1] <= around[1]:
+        return True
+    return False if found[1] < around[0] or found[0] > around[1] else None
+
+
+def alike(metric: str, first: Sequence[float], second: Sequence[float]) -> bool | None:
+    """Whether two samples of runs have one mean, up to the margins around that of the first: two one-sided tests of the
+    difference, whose variances need not be equal (Welch). None: not shown, or there is no margin to show it by."""
+    if min(len(first), len(second)) < 2 or (around := margins(metric, center := statistics.fmean(first))) is None:
+        return None
+    parts = [statistics.variance(values) / len(values) for values in (first, second)]
+    difference, spread = statistics.fmean(second) - center, sum(parts)
+    reach = 0.0
+    if spread:
+        sizes = (len(first), len(second))
+        degrees = spread**2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+        reach = _quantile(degrees) * math.sqrt(spread)
+    return _within((center + difference - reach, center + difference + reach), around)
