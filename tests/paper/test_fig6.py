@@ -69,15 +69,17 @@ def test_report_of_known_runs(tmp_path):
     spread = 20 / math.sqrt(2)
     assert found == [
         {"row": "cartpole, deterministic", "metric": metric, "mean": 90.0, "std": 0.0,
-         "values": [90.0, 90.0], "command": slow, **common},
+         "values": [90.0, 90.0], "standard_error": 0.0, "command": slow, **common},
         {"row": "cartpole, variance", "metric": metric, "mean": 110.0, "std": pytest.approx(spread),
-         "values": [100.0, 120.0], "command": fast, **common},
+         "values": [100.0, 120.0], "standard_error": pytest.approx(10.0), "command": fast, **common},
         {"row": "cartpole, variance - deterministic", "metric": "difference of final scores, mean of the last 100 "
          "evaluation episodes", "mean": 20.0, "std": pytest.approx(spread),
-         "values": [10.0, 30.0], "command": f"{fast} && {slow}", **common},
+         "values": [10.0, 30.0], "standard_error": pytest.approx(10.0), "command": f"{fast} && {slow}", **common},
     ]  # fmt: skip
     (axis,) = chart_of(scores.find(tmp_path)).axes
     assert [line.get_label() for line in axis.lines] == ["deterministic (2 seeds)", "variance network (2 seeds)"]
+    band = axis.collections[1].get_paths()[0].vertices
+    assert band[:, 1].max() == pytest.approx(120.0), "the mean and one standard error"
     assert axis.lines[1].get_ydata()[-1] == 110.0 and len(axis.collections) == 2 and axis.get_title() == "CartPole-v0"
 
 
@@ -150,6 +152,15 @@ def test_fig6_takes_its_own_runs_and_tells_of_a_sweep_that_failed(tmp_path, monk
     said = capsys.readouterr().err
     assert said.startswith("fig6: cartpole_variance seed 2: out_dir=") and "the same command goes on" in said
     assert (tmp_path / "out" / "fig2.png").exists()
+
+
+def test_one_rate_for_all_policies_and_more_episodes():
+    configs = [cfg for each in fig6.ONE_RATE for cfg in grid(each)]
+    assert {(cfg.env.name, cfg.policy.name) for cfg in configs} == {
+        (e, p) for e in scores.TASKS for p in scores.POLICIES
+    }
+    assert {cfg.schedule.lr for cfg in configs} == {1e-3}
+    assert all(cfg.schedule.episodes == 2 * cfg.env.episodes for cfg in configs)
 
 
 def test_a_folder_with_a_comma_is_one_folder():

@@ -1,11 +1,12 @@
 """What stands between the marks of a document is what the rows of a folder say."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from varnet.errors import ConfigError
-from varnet.report import Row, as_json
+from varnet.report import Published, Row, as_json, rows_of
 from varnet.report.marks import filled, has_marks
 
 
@@ -45,6 +46,46 @@ def test_a_table_of_two_scales_is_not_turned_round(tmp_path):
         filled(mark, tmp_path)
     text = filled(mark.replace("columns", "scale=small columns"), tmp_path)
     assert "| ELBO | -573.1 (-17.40) |" in text and "Ours (published); small; n = 1." in text
+
+
+def test_numbers_that_we_do_not_run_stand_beside_ours(tmp_path):
+    lines = [Published("ours", "ours", "error", 1.92), Published("ours", "ours", "compression", 68.0),
+             Published("pruning", None, "error", 1.59), Published("pruning", None, "compression", 12.0)]  # fmt: skip
+    run = {"acc_det": 98.11, "compression": 106.5, "seed": 0, "epochs": 200}
+    (tmp_path / "t.json").write_text(as_json(rows_of(lines, lambda name: [run] if name == "ours" else [])))
+    assert filled("<!-- table: t columns=metrics -->\n<!-- end -->", tmp_path).splitlines()[2:-2] == [
+        "|  | error, % | compression |",
+        "|---|---|---|",
+        "| ours | 1.89 (1.92) | 106.5 (68.00) |",
+        "| pruning | - (1.59) | - (12.00) |",
+        "",
+        "Ours (published); full, 200 epochs; n = 1.",
+    ]
+    assert filled("<!-- verdict: t -->x<!-- end -->", tmp_path) == "<!-- verdict: t -->2 not shown<!-- end -->"
+    assert "pruning" not in filled("<!-- table: t scale=full;small -->\n<!-- end -->", tmp_path)
+    assert rows_of(lines, lambda name: []) == [], "a table of nothing of ours is none"
+
+
+def test_both_modes_of_batch_norm(tmp_path):
+    def found(elbo, accuracy):
+        return {"elbo": elbo, "data_term": -9.82, "kl": 1.65, "elbo_error": 0.83}, {"accuracy": accuracy}
+
+    predictions = ("deterministic", "one sample", "K samples")
+    (bound, own), (other, batch) = found(-11.47, 11.35), found(-18.88, 98.2)
+    modes = dict.fromkeys(predictions, own) | {f"{name}, batch norm by batch": batch for name in predictions}
+    layer = {"modes": modes, "elbo": bound, "elbo, batch norm by batch": other}
+    (tmp_path / "bn.json").write_text(json.dumps({"layer": layer}))
+    row = Row.of("layer", "elbo", [-10.24], -17.4, scale="full", command="", commit="")
+    (tmp_path / "t.json").write_text(as_json([row]))
+    mark = "<!-- modes: bn published=t -->\n<!-- end -->"
+    assert filled(mark, tmp_path).splitlines()[4:-2] == [
+        "| layer, published |  | -17.40 |  |  |  |  |",
+        "| layer | training set | -11.47 ± 0.83 | -9.82 | 11.35 | 11.35 | 11.35 |",
+        "| layer | test or training batch of 200 | -18.88 ± 0.83 | -9.82 | 98.20 | 98.20 | 98.20 |",
+    ]
+    (tmp_path / "bn.json").write_text("[]")
+    with pytest.raises(ConfigError, match="holds no evaluations"):
+        filled(mark, tmp_path)
 
 
 def test_verdicts_of_full_scale_are_counted(tmp_path):

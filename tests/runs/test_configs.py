@@ -138,6 +138,24 @@ def test_the_dropout_network_of_the_authors_script():
     assert (cfg.schedule.epochs, cfg.schedule.batch_size, cfg.schedule.lr, cfg.param.l2) == (200, 200, 1e-3, 0)
 
 
+def test_experiments_beside_the_published_ones():
+    start = composed("experiment=table1_additive_from_weights")
+    assert (start.param.name, start.param.log_sigma, start.param.log_alpha) == ("additive", None, -5.0)
+    assert composed("experiment=table1_additive").param.log_sigma == -5.0
+    for name, activation in (("table3_det_dropout", "tanh"), ("fig7_mnist_deterministic_dropout", "relu")):
+        cfg = composed(f"experiment={name}")
+        assert (cfg.param.name, list(cfg.model.dropout), cfg.param.l2) == ("dropout", ["dense1"], 0)
+        assert cfg.model.activation == activation and cfg.schedule == composed("experiment=table3_det").schedule
+    for name, decay_from in (("sparse_lenet300_authors", 100), ("sparse_lenet5_authors", None)):
+        cfg = composed(f"experiment={name}")
+        assert (cfg.param.removed, list(cfg.param.clip), cfg.model.init) == ("mean_of_dense", [-8, 8], 0.01)
+        assert (cfg.schedule.decay_from, cfg.schedule.epochs, cfg.scale) == (decay_from, 200, None)
+    for name in ("dropout", "sparse_vd"):
+        cfg = composed(f"experiment=half/random_labels_cifar10_{name}")
+        assert (cfg.dataset.labels, cfg.dataset.train_size, cfg.model.width) == ("random", 10_000, 0.5)
+        assert (cfg.scale, cfg.schedule.epochs, cfg.param.l2) == ("half", 200, 0)
+
+
 def test_options_reach_the_layers():
     cfg = composed("dataset=digits", "param=zero_mean", "param.noise=uniform", "param.layers=[conv2,dense1]")
     model = build_model(cfg, load_data(cfg))

@@ -1,10 +1,11 @@
 """Take new runs into docs/results and fill the marks of the documents from it:
 
-python scripts/publish.py [from=FOLDER [TARGET...]] [--check]
+python scripts/publish.py [from=FOLDER [TARGET...]] [--tables] [--check]
 
 from=FOLDER   what reproduce.py wrote there (outputs/reproduction): records of runs, pictures, numbers; of the targets
               that are named, or of all that are there. Tables are built anew from all records of docs/results. What
               tells no commit, or one with changes (-dirty), is refused, and nothing is taken.
+--tables      build the tables anew from the records of docs/results, first: after a change of their rows
 --check       change nothing, and fail if a mark does not say what docs/results says
 
 Marks stand in README.md, RESULTS.md and the pages of docs/results (varnet/report/marks.py says which there are); the
@@ -42,7 +43,7 @@ def parse(arguments: list[str]) -> tuple[Path | None, list[str]]:
     from varnet.paper.reproduction import TARGETS
 
     source, names = None, []
-    for argument in (a for a in arguments if a != "--check"):
+    for argument in (a for a in arguments if a not in ("--check", "--tables")):
         key, equals, value = argument.partition("=")
         if equals and (key != "from" or not value):
             raise ConfigError("is invalid: use from=FOLDER", key, value)
@@ -52,8 +53,8 @@ def parse(arguments: list[str]) -> tuple[Path | None, list[str]]:
         names += [] if equals else [argument]
     if source is None and names:
         raise ConfigError(f"say where {names[0]} is taken from: from=FOLDER")
-    if source is not None and "--check" in arguments:
-        raise ConfigError("--check changes nothing: leave it out, or from=FOLDER")
+    if "--check" in arguments and (source is not None or "--tables" in arguments):
+        raise ConfigError(f"--check changes nothing: leave it out, or {'from=FOLDER' if source else '--tables'}")
     return source, names or list(TARGETS)
 
 
@@ -69,6 +70,11 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
 
             taken = take(names, TARGETS, source, root / "docs" / "results")
             print(f"taken: {', '.join(taken)}")
+        if "--tables" in arguments:
+            from varnet.paper.intake import rebuild
+            from varnet.paper.reproduction import TARGETS
+
+            rebuild(TARGETS, root / "docs" / "results")
         found = stale(root)
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)

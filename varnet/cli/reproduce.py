@@ -15,8 +15,8 @@ missing=true       leave out runs of which FOLDER/runs or, in a checkout, docs/r
 order=given        as the targets come (the default); cheapest: what took the least time before comes first
 run=false          run nothing, build from the runs that are there
 out=FOLDER         of tables, figures and report.html; default outputs/reproduction
-precision=fp32     of training, as for train.py; also auto: a row is finished as it was begun, a new one made in bf16, if the
-                   processor has bfloat16 instructions, and in fp32 if it has none
+precision=fp32     of training, as for train.py; also auto: if the processor has bfloat16 instructions that of most runs
+                   of the row, and bf16 for a new one; else fp32
 out_dir, data_dir, device, threads, checkpoint_every, checkpoint_minutes   as for train.py
 
 `status` instead of building lists every row of the targets (of all, if none is named): what is published, how many
@@ -234,7 +234,7 @@ def write(names: list[str], library: "Library", out: Path) -> list[str]:
     for name, found in build(names, library):
         title = TARGETS[name].title
         written.append(name)
-        for file, record in library.records(TARGETS[name].experiments).items():
+        for file, record in library.records(TARGETS[name].every).items():
             write_atomically(out / "runs" / file, records.as_json(record))
         for ending, content in files_of(title, found).items():
             if not written_by_hand(path := out / f"{name}{ending}"):

@@ -31,6 +31,8 @@ from varnet.runs.resuming import resumed
 from varnet.runs.schema import check
 from varnet.runs.training import TRAINING
 
+HELD_OUT = ("dataset.validation_size=", "dataset=custom")  # which may have images of its own
+
 
 def run(cfg: DictConfig, folder: Path | None = None) -> dict:
     """Configuration -> metrics. A finished run is read, an interrupted one continued, a new one begun."""
@@ -86,6 +88,8 @@ def command_line(arguments: list[str]) -> None:
     except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
         stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
     if several:
+        if not planned.jobs and not any(o.startswith(HELD_OUT) for o in overrides):
+            print(f"the search chooses by the test set: with {HELD_OUT[0]}5000 it does by acc_k_val", file=sys.stderr)
         code = sweep.carry_out(planned, main, arguments)
         (leave if planned.ray and code >= 128 else sys.exit)(code)
     main()

@@ -6,10 +6,10 @@ import torch
 from varnet.base import plots
 from varnet.nn.priors import ard, loguniform
 from varnet.paper.library import Library
-from varnet.paper.targets import Drawn, figure
+from varnet.paper.targets import Drawn, Part, figure
 
 
-@figure("fig2", "Figure 2: KL divergence of the three priors")
+@figure("fig2", "Figure 2: KL divergence of the three priors", parts=[Part("the three priors", 0)])
 def draw(_library: Library) -> Drawn:
     """Draw KL(q || p) of the three priors against log alpha, mu = 1; Student's t for several nu."""
     log_alpha = torch.linspace(-8, 8, 161, dtype=torch.double)

@@ -21,7 +21,7 @@ def draw(library: Library) -> Drawn:
     return weight_samples(library.first(EXPERIMENT))
 
 
-def weight_samples(run: Finished, averages: int = 3, samples: int = 200) -> Drawn:
+def weight_samples(run: Finished, averages: int = 10, samples: int = 200) -> Drawn:
     """Draw the accuracy of single draws of the weights, and of averages of many of them."""
     batches = test_batches(run.data)
     found = [evaluation.weight_samples(run.model, batches, samples, seed) for seed in range(averages)]

@@ -1,4 +1,5 @@
-"""Figure 6: evaluation score by episode of training, three policies on two tasks; mean and spread over the seeds."""
+"""Figure 6: evaluation score by episode of training, three policies on two tasks; mean over the seeds and its standard
+error. Beside it the same with one learning rate for all policies and twice the episodes."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 
 from varnet.paper.library import Library
 from varnet.paper.scores import Curves, collect, results, usual
-from varnet.paper.targets import Drawn, figure
+from varnet.paper.targets import Drawn, Part, figure
 from varnet.rl.grid import grid
 from varnet.rl.run import finished
 from varnet.rl.sweep import sweep
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 SEEDS = 9
 SWEEP = ["env=cartpole,acrobot", "policy=variance,deterministic,parameter_noise"]
+ONE_RATE = [  # the smaller of 3e-4 and 1e-3 with which every policy learns (configs/rl/env)
+    ["env=cartpole", SWEEP[1], "schedule.lr=1e-3", "schedule.episodes=6000"],
+    ["env=acrobot", SWEEP[1], "schedule.lr=1e-3", "schedule.episodes=4000"],
+]
 PASSED_ON = ("device", "threads", "checkpoint_every")
 TITLES = {"cartpole": "CartPole-v0", "acrobot": "Acrobot-v1"}
 STYLES = {  # policy -> (label, colour), in the order of the paper's legend
@@ -28,19 +33,34 @@ STYLES = {  # policy -> (label, colour), in the order of the paper's legend
     "variance": ("variance network", "#4c72b0"),
 }
 SMOOTHING = 50  # episodes of the moving average that the figure shows
+PARTS = [Part(f"{env}, {policy}", SEEDS) for env in TITLES for policy in STYLES]
 
 
-@figure("fig6", "Figure 6: evaluation score by episode, three policies")
+@figure("fig6", "Figure 6: evaluation score by episode, three policies", parts=PARTS)
 def draw(library: Library) -> Drawn | None:
-    """Draw the runs in OUT_DIR/rl, after the sweep of what is missing; the whole takes an hour of CPU time. Both scales
-    are the same."""
+    """Draw the published comparison; the whole takes an hour of CPU time. Both scales are the same."""
+    return drawn("fig6", [SWEEP], library)
+
+
+@figure(
+    "fig6_one_rate", "Figure 6 with one learning rate for all policies, and twice the episodes: evaluation score by "
+    "episode", parts=PARTS,
+)  # fmt: skip
+def draw_one_rate(library: Library) -> Drawn | None:
+    """Draw policies that differ in nothing else; the whole takes two hours of CPU time or more."""
+    return drawn("fig6_one_rate", ONE_RATE, library)
+
+
+def drawn(target: str, sweeps: Iterable[list[str]], library: Library) -> Drawn | None:
+    """The runs of these sweeps in OUT_DIR/rl, after those that are missing."""
     passed = [o for o in library.overrides if o.partition("=")[0] in PASSED_ON]
     folder = Path(library.option("out_dir") or "outputs") / "rl"
-    configs = grid([*SWEEP, f"seed=range({max(SEEDS, library.seeds)})", f"out_dir={quoted(str(folder))}", *passed])
+    common = [f"seed=range({max(SEEDS, library.seeds)})", f"out_dir={quoted(str(folder))}", *passed]
+    configs = [cfg for each in sweeps for cfg in grid([*each, *common])]
     if library.may_run:
         _, failed = sweep(configs, library.at_once)
         if failed:
-            library.failures["fig6"] = f"{failed[0]}; the same command goes on"
+            library.failures[target] = f"{failed[0]}; the same command goes on"
     folders = [place for place in map(folder_of, configs) if finished(place)]
     return Drawn(chart_of(folders), {}, results(folders)) if folders else None
 
@@ -51,7 +71,7 @@ def quoted(value: str) -> str:
 
 
 def chart_of(folders: Iterable[Path]) -> "Figure":
-    """One panel per task; lines are means over the seeds, bands one standard deviation."""
+    """One panel per task; lines are means over the seeds, bands their standard errors."""
     from matplotlib.figure import Figure
 
     found = collect(folders)
@@ -80,10 +100,16 @@ def _title(task: str, curves: Curves) -> str:
 def _draw(axis: "Axes", policy: str, curves: Curves) -> None:
     label, colour = STYLES.get(policy, (policy, None))
     scores = np.stack([smoothed(values) for values in curves.values()])  # seeds x episodes
-    mean, std = scores.mean(0), scores.std(0, ddof=1) if len(scores) > 1 else np.zeros(scores.shape[1])
+    mean, error = scores.mean(0), standard_error(scores)
     episodes = np.arange(1, scores.shape[1] + 1)
     (line,) = axis.plot(episodes, mean, lw=1.6, color=colour, label=f"{label} ({len(scores)} seeds)")
-    axis.fill_between(episodes, mean - std, mean + std, color=line.get_color(), alpha=0.18, lw=0)
+    axis.fill_between(episodes, mean - error, mean + error, color=line.get_color(), alpha=0.18, lw=0)
+
+
+def standard_error(scores: np.ndarray) -> np.ndarray:
+    """Of the mean over seeds (rows); 0 of one."""
+    seeds = len(scores)
+    return scores.std(0, ddof=1) / np.sqrt(seeds) if seeds > 1 else np.zeros(scores.shape[1])
 
 
 def smoothed(scores: np.ndarray, window: int = SMOOTHING) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from varnet.attack import rates, robustness
 from varnet.attack.gradient import Attack, Pixels
@@ -42,6 +43,9 @@ NETWORKS = {  # label -> experiment; the first is the source of transferred imag
         "variance": "fig7_mnist_variance",
     },
 }
+OPTIONAL = {  # networks that are shown too, if they have been trained; predicted without their dropout
+    "fig7_mnist": {"deterministic, trained with dropout": "fig7_mnist_deterministic_dropout"},
+}
 ENSEMBLES = {"deterministic": "deep ensemble", "variance": "variance ensemble"}
 
 
@@ -65,6 +69,7 @@ def on_cifar10(library: Library) -> Drawn:
 @figure(
     "fig7_mnist", "Figure 7 on MNIST: successful targeted attacks by iteration, LeNet-5",
     *NETWORKS["fig7_mnist"].values(), seeds=members, once=once("fig7_mnist"),
+    optional=tuple(OPTIONAL["fig7_mnist"].values()),
 )  # fmt: skip
 def on_mnist(library: Library) -> Drawn:
     return draw("fig7_mnist", library)
@@ -79,6 +84,9 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
     attack = attack or Attack(iterations=ITERATIONS[target], step=STEP, samples=SAMPLES)
     seeds = max(library.seeds, MEMBERS)
     runs = {label: library.opened(experiment, seeds) for label, experiment in NETWORKS[target].items()}
+    for label, experiment in OPTIONAL.get(target, {}).items():
+        if several := library.opened(experiment, seeds):
+            runs[label] = [one._replace(model=without_dropout(one.model)) for one in several]
     first = next(iter(runs.values()))[0]
     data, where = first.data, device.find(library.option("device") or "auto")
     x, y = data.test_x[:CANDIDATES].to(where), data.test_y[:CANDIDATES].to(where)
@@ -150,6 +158,14 @@ def networks(runs: dict[str, list[Finished]], where: torch.device) -> robustness
     found = {label: [of_pixels(one, where) for one in several] for label, several in runs.items()}
     ensembles = {f"{name} of {len(found[label])}": Ensemble(found[label]) for label, name in ENSEMBLES.items()}
     return {**found, **ensembles}
+
+
+def without_dropout(model: nn.Module) -> nn.Module:
+    """The network as it predicts without noise."""
+    for module in model.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+    return model
 
 
 def of_pixels(trained: Finished, where: torch.device) -> Pixels:

@@ -30,7 +30,7 @@ class Recorded(Library):
 
     def of(self, target: Target) -> list[dict]:
         """The records of a target's runs, at every scale and precision."""
-        names = [name_at(experiment, scale) for experiment in target.experiments for scale in SCALES]
+        names = [name_at(experiment, scale) for experiment in target.every for scale in SCALES]
         kinds = [records.kind(Job(name, 0).config()) for name in names if described(name)]
         return [record for kind, record in self.recorded if kind in kinds]
 
@@ -72,6 +72,14 @@ def _write(target: Target, source: Path, results: Path, known: Recorded) -> None
     for path in (source / f"{target.name}{ending}" for ending in ENDINGS):
         if path.is_file():
             write_atomically(results / path.name, path.read_bytes())
+
+
+def rebuild(targets: dict[str, Target], results: Path) -> None:
+    """Every table that is there, from the records beside it."""
+    known = Recorded(results / "runs")
+    for target in targets.values():
+        if target.draw is None and (results / f"{target.name}.json").is_file():
+            write_atomically(results / f"{target.name}.json", as_json(table(target, known)))
 
 
 def table(target: Target, known: Recorded) -> list[Row]:

@@ -74,8 +74,8 @@ class Library:
         return Job(name, seed, self.overrides, self.precision(name) if self.auto else None)
 
     def precision(self, name: str) -> str:
-        """On a machine with bfloat16 instructions that of most of its runs, and bf16 if there are none, so that rows are
-        finished as they were begun; elsewhere fp32."""
+        """That of most of its runs, so that rows are finished as they were begun, and bf16 if there are none; on a
+        machine without bfloat16 instructions fp32."""
         if name not in self.precisions:
             count = Counter(found["precision"] for found in self.runs(name))
             best = max(count, key=lambda precision: (count[precision], precision == "bf16"), default="bf16")

@@ -18,7 +18,7 @@ import numpy as np
 
 from varnet.base.invocation import command
 from varnet.paper.library import Library
-from varnet.paper.targets import Drawn, figure
+from varnet.paper.targets import Drawn, Part, figure
 from varnet.report.row import Row
 from varnet.runs.provenance import commit
 
@@ -44,7 +44,10 @@ PUBLISHED = {  # slides, "Experiments: more features"; of the larger data the sl
 }
 
 
-@figure("linear", "Linear models: log alpha of relevant and irrelevant features")
+@figure(
+    "linear", "Linear models: log alpha of relevant and irrelevant features",
+    parts=[Part(f"{task}, {size}", SEEDS) for task, size in EXPERIMENTS],
+)  # fmt: skip
 def draw(library: Library) -> Drawn | None:
     return Drawn(relevance(), {}, results(max(library.seeds, SEEDS))) if library.may_run else None
 

@@ -1,7 +1,9 @@
 """Runs of reinforcement learning -> evaluation score by episode of training, and the rows that go with Figure 6."""
 
 import functools
+import math
 import shlex
+import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -107,10 +109,16 @@ def _row(row: str, metric: str, by_seed: dict[int, float], env: str, sources: di
     values = [by_seed[seed] for seed in sorted(by_seed)]
     return Row.of(
         row, f"{metric}, mean of the last {curves.metrics['window']} evaluation episodes", values,
-        scale=f"{curves.metrics['episodes']} episodes", seeds=sorted(by_seed), more={"values": values},
+        scale=f"{curves.metrics['episodes']} episodes", seeds=sorted(by_seed),
+        more={"values": values, **_standard_error(values)},
         command=" && ".join(_command(env, policy, each) for policy, each in sources.items()),
         commit=", ".join(sorted(map(str, commits))) or None,
     )  # fmt: skip
+
+
+def _standard_error(values: list[float]) -> dict[str, float]:
+    """Of the mean over seeds: what two policies are compared by."""
+    return {"standard_error": statistics.stdev(values) / math.sqrt(len(values))} if len(values) > 1 else {}
 
 
 def _command(env: str, policy: str, curves: Curves) -> str:

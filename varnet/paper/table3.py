@@ -18,5 +18,7 @@ table(
         Published(name, experiment, metric, value)
         for name, (experiment, *values) in PAPER.items()
         for metric, value in zip(METRICS, values, strict=True)
-    ],
+    ]
+    # The authors' deterministic networks have dropout while they train (differences.md), and none in their predictions.
+    + [Published("all deterministic, trained with dropout", "table3_det_dropout", "acc_det", 99.4)],
 )

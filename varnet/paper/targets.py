@@ -57,6 +57,11 @@ class Target(NamedTuple):
     once: tuple[str, ...] = ()  # experiments of which one run is enough
     from_history: bool = False  # curves are enough, as records have them; else it takes the runs' folders
     parts: tuple[Part, ...] = ()  # of a figure without experiments
+    optional: tuple[str, ...] = ()  # experiments whose runs are shown too, if there are any, and never asked for
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        return self.experiments + self.optional
 
 
 TARGETS: dict[str, Target] = {}
@@ -70,12 +75,12 @@ def table(name: str, title: str, published: Iterable[Published]) -> None:
 
 def figure(
     name: str, title: str, *experiments: str, seeds: SeedRule = as_asked, once: tuple[str, ...] = (),
-    from_history: bool = False, parts: Iterable[Part] = (),
+    from_history: bool = False, parts: Iterable[Part] = (), optional: tuple[str, ...] = (),
 ) -> Callable[[Draw], Draw]:  # fmt: skip
     """Register the function below as what draws a figure; it gives None where there is nothing to draw."""
 
     def register(draw: Draw) -> Draw:
-        _add(Target(name, title, experiments, (), draw, seeds, once, from_history, tuple(parts)))
+        _add(Target(name, title, experiments, (), draw, seeds, once, from_history, tuple(parts), optional))
         return draw
 
     return register

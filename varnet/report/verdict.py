@@ -18,7 +18,6 @@ CONSTANT, OF_CONSTANT = 12.0, 2.5
 FACTOR = 1.5  # of ELBO, KL, data term and compression
 RATIOS = ("elbo", "data_term", "kl", "compression")
 POINTS = ("acc_", "train_acc", "error", "sparsity")
-FRACTIONS = ("test_accuracy",)  # accuracies from 0 to 1: the same margins, in hundredths
 
 
 def margins(metric: str, published: float) -> tuple[float, float] | None:
@@ -26,9 +25,6 @@ def margins(metric: str, published: float) -> tuple[float, float] | None:
     if metric in RATIOS:
         low, high = sorted((published / FACTOR, published * FACTOR))
         return low, high
-    if metric in FRACTIONS:
-        low, high = margins("acc_", 100 * published)
-        return low / 100, high / 100
     if not metric.startswith(POINTS):
         return None
     accuracy = published if metric.startswith(("acc_", "train_acc")) else None

@@ -9,7 +9,7 @@ from varnet.base.nested import without_nulls
 from varnet.errors import shown
 
 # What may differ between the start of a run and its continuation, and is no part of its identity.
-HARMLESS = ("eval.every",)
+HARMLESS = ("eval.every", "eval.final_elbo_samples", "eval.test")
 RUNTIME = (
     "out_dir", "data_dir", "resume", "render", "device", "threads", "jobs", "checkpoint_every", "checkpoint_minutes",
     "patience_minutes", "snapshots", "name",

@@ -44,7 +44,7 @@ GROUPS = {  # group -> its keys
         "optimizer", "momentum", "weight_decay", "beta1", "floor",
     ),
     "schedule.log_alpha": ("lr_mult", "beta2"),
-    "eval": ("every", "samples", "elbo_samples", "max_batch"),
+    "eval": ("every", "test", "samples", "elbo_samples", "final_elbo_samples", "max_batch"),
 }  # fmt: skip
 CUSTOM_KEYS = ("name", "target", "options")  # of model=custom and dataset=custom
 KEYS = (
@@ -68,8 +68,10 @@ CHECKS = {
     "patience_minutes": or_null(number(0, 1e6, above=True)),
     "snapshots": or_null(list_of(whole(1), "a list of epochs, e.g. [10,20]")),
     "eval.every": whole(1),
+    "eval.test": or_null(one_of("end")),
     "eval.samples": whole(1),
     "eval.elbo_samples": whole(1),
+    "eval.final_elbo_samples": or_null(whole(1)),
     "eval.max_batch": whole(1),
     "schedule.epochs": whole(1),
     "schedule.batch_size": or_null(whole(1)),

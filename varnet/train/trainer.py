@@ -203,7 +203,7 @@ class Trainer:
 
     def _report(self, row: dict, log_alphas: dict[str, Tensor], last: bool, progress: Progress) -> None:
         if last or self.epoch % self.cfg.eval.every == 0:
-            row |= self.evaluate()
+            row |= self.evaluate(last)
         self.logger.epoch(row, log_alphas, self.step)
         tenth = self.epoch % max(1, self.schedule.epochs // 10) == 0
         if last or (tenth and time.monotonic() > self.draw_from):
@@ -225,12 +225,14 @@ class Trainer:
         }  # fmt: skip
         return row, log_alphas
 
-    def evaluate(self) -> dict:
-        """On the test set, and under the same names with _val on the images held out, where there are any."""
+    def evaluate(self, last: bool = True) -> dict:
+        """On the test set, unless that is kept for the last epoch, and under the same names with _val on the images
+        held out, where there are any."""
+        found = self._evaluate("test", self.data.test_y) if last or self.cfg.eval.get("test") != "end" else {}
         if self.data.validation_y is None:
-            return self._evaluate("test", self.data.test_y)
+            return found
         held_out = self._evaluate("validation", self.data.validation_y)
-        return self._evaluate("test", self.data.test_y) | {f"{key}_val": value for key, value in held_out.items()}
+        return found | {f"{key}_val": value for key, value in held_out.items()}
 
     def _evaluate(self, split: str, labels: Tensor) -> dict:
         size, fold = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
@@ -243,8 +245,10 @@ class Trainer:
         size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
         batches = self._loader("train", min(size, len(self.data.train_y)), shuffle=False, augment=False)
         det = evaluation.predict(self.model, batches, "deterministic")
+        more = self.cfg.eval.get("final_elbo_samples")
         return {
-            **evaluation.elbo(self.model, batches, self.cfg.eval.elbo_samples, seed=self.cfg.seed),
+            **evaluation.elbo(self.model, batches, more or self.cfg.eval.elbo_samples, seed=self.cfg.seed),
+            **({"elbo_samples": more} if more else {}),
             "train_acc_det": metrics.accuracy(det.log_probs, det.y),
         }
 
