@@ -56,7 +56,7 @@ def test_what_is_not_shown_is_not_pooled(bf16):
 
 
 def test_one_column_that_shows_the_opposite_is_enough():
-    same = some("fp32", [99.20, 99.22, 99.24]) + some("bf16", [99.21, 99.23, 99.25])
+    same = some("fp32", [99.20, 99.22, 99.24]) + some("bf16", [99.21, 99.23, 99.25, 99.27])
     other = some("fp32", [99.20, 99.22, 99.24]) + some("bf16", [97.21, 97.23, 97.25])
     assert {row.precision for row in table(layer=same, neuron=other)} == {"fp32", "bf16"}
     assert {row.precision for row in table(layer=same)} == {"fp32 + bf16"}

@@ -45,8 +45,8 @@ class Job(NamedTuple):
         return folder_of(self.config())
 
 
-def run_queue(jobs: list[Job], at_once: int, done: Callable[[Job], None] = lambda job: None) -> list[str]:
-    """Run what is not finished, with `done` after every run that is; a sentence for each that failed."""
+def run_queue(jobs: list[Job], at_once: int, after: Callable[[Job], None] = lambda job: None) -> list[str]:
+    """Run what is not finished, with `after` for every run that is; a sentence for each that failed."""
     missing = [job for job in jobs if not finished(job.folder())]
     if done := len(jobs) - len(missing):
         print(f"{done} of {len(jobs)} runs are finished already")
@@ -56,7 +56,7 @@ def run_queue(jobs: list[Job], at_once: int, done: Callable[[Job], None] = lambd
 
     def ended(index: int, outcome: Outcome) -> None:
         if outcome.error is None:
-            done(missing[index])
+            after(missing[index])
 
     with contextlib.closing(board):
         outcomes = run_all(
