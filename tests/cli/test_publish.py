@@ -32,7 +32,7 @@ def test_every_page_is_rebuilt_from_the_results_alone(clone, capsys):
     for page, text in texts.items():
         page.write_text(MARK.sub(r"\1\n\5", text))
     assert publish.main(["--check"], clone) == 1
-    assert "README.md, RESULTS.md, docs/results/fig6.md, " in capsys.readouterr().err
+    assert "README.md, RESULTS.md, docs/results/fig1.md, " in capsys.readouterr().err
     assert publish.main([], clone) == 0 and publish.main(["--check"], clone) == 0
     assert {page: page.read_text() for page in texts} == texts
 
