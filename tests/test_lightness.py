@@ -15,7 +15,7 @@ STEPS = {  # what is imported one after the other -> how; all that an earlier st
     "evaluation": "from varnet.evaluation import predict, weight_samples; import varnet; varnet.evaluation.predict",
     "compress": "from varnet.compress import compacting, csr, packed, units, onnx",
     "attack": "from varnet.attack import Attack, run, experiment",
-    "names": "import varnet; [getattr(varnet, name) for name in varnet.__all__ if name != 'open_run']",  # of runs
+    "names": "import varnet; [getattr(varnet, n) for n in varnet.__all__ if n not in ('open_run', 'load')]",  # of runs
     "linear": "from varnet.linear import VDRegressor",
 }
 HEAVY = ("hydra", "omegaconf", "tensorboard", "torch.utils.tensorboard", "matplotlib", "numba", "rich", "torchvision")

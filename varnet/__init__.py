@@ -23,11 +23,12 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from varnet.nn.objective import kl, negative_elbo
     from varnet.nn.theorem1 import collapse
     from varnet.runs.opening import open_run
+    from varnet.runs.shelf import load
 
 __version__ = "0.1.0"
 __all__ = [
-    "Attack", "Conv2d", "Ensemble", "Linear", "collapse", "compact", "kl", "negative_elbo", "open_run", "predict",
-    "predicting", "prune", "resample", "set_mode", "variational",
+    "Attack", "Conv2d", "Ensemble", "Linear", "collapse", "compact", "kl", "load", "negative_elbo", "open_run",
+    "predict", "predicting", "prune", "resample", "set_mode", "variational",
 ]  # fmt: skip
 HOMES = {  # module -> the public names that it has
     "attack.gradient": ("Attack",),
@@ -41,6 +42,7 @@ HOMES = {  # module -> the public names that it has
     "nn.objective": ("kl", "negative_elbo"),
     "nn.theorem1": ("collapse",),
     "runs.opening": ("open_run",),
+    "runs.shelf": ("load",),
 }
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.composing import ROOT
 
-SOURCES = ("varnet", "configs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+SOURCES = ("varnet", "configs", "networks", "pyproject.toml", "setup.py", "README.md", "LICENSE")
 SMALL = ("dataset.train_size=200", "dataset.test_size=50", "eval.elbo_samples=1")
 MEASURED = ("eval.samples=2", "eval.elbo_samples=0", "eval.draws=2", "eval.angles=[]", "eval.fractions=[]")
 
@@ -54,7 +54,9 @@ def test_the_wheel_carries_modules_configs_and_the_command(wheel):
         commands = archive.read(entry).decode().split()
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "varnet").rglob("*.py")}
     configs = {f"varnet/{path.relative_to(ROOT)}" for path in (ROOT / "configs").rglob("*.yaml")}
-    assert names == modules | configs | {"varnet/py.typed"}
+    small = [path.parent for path in (ROOT / "networks").glob("*/*.safetensors") if path.stat().st_size <= 500_000]
+    networks = {f"varnet/{path.relative_to(ROOT)}" for folder in small for path in folder.iterdir()}
+    assert networks and names == modules | configs | networks | {"varnet/py.typed"}
     assert commands == ["[console_scripts]", "varnet", "=", "varnet.cli:main"]
 
 

@@ -2,9 +2,10 @@
 
 python scripts/attack.py RUN [RUN ...] [iterations=40 samples=10 ...]     --help lists the keys
 
-RUN is a run's folder, or a file snapshot_EPOCH.pt in one. Runs that differ only in their seeds are one network: its
-rate is the average over them (n). Prints a table, and writes attack.json and attack.png into the run's folder, or into
-out=FOLDER, which several runs and snapshots need.
+RUN is a run's folder, a file snapshot_EPOCH.pt in one, or the name of a stored network (networks/). Runs that differ
+only in their seeds are one network: its rate is the average over them (n). Prints a table, and writes attack.json and
+attack.png into the run's folder (of a stored network outputs/stored/NAME), or into out=FOLDER, which several runs and
+snapshots need.
 
 A low rate alone is no robustness. So the first run of every stochastic network is attacked again with steps through
 more samples (eot=50), and the images made on the network named first are shown to the others (transfer=true): name a

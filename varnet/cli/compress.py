@@ -2,9 +2,10 @@
 
 python scripts/compress.py RUN [out=FOLDER threshold=3 ...]
 
-RUN is a run's folder, best one trained with param=additive or param=weight. Weights with log alpha at or above the
-threshold are removed, then the units that they leave idle. Prints layers, size on disk, speed against the dense network
-(ratios within this run) and test accuracy; writes compact.pt (varnet.packed.load), compact.onnx and compact.json.
+RUN is a run's folder or the name of a stored network, best one trained with param=additive or param=weight. Weights
+with log alpha at or above the threshold are removed, then the units that they leave idle. Prints layers, size on disk,
+speed against the dense network (ratios within this run) and test accuracy; writes compact.pt (varnet.packed.load),
+compact.onnx and compact.json.
 
 threshold=3     of log alpha; weights from the run's own param.threshold on are 0 in any case; null: remove only those
                 that are 0 already
@@ -39,12 +40,13 @@ def main(arguments: list[str]) -> int:
     from varnet.launch.ending import guarded
     from varnet.runs.opening import open_finished
     from varnet.runs.overrides import named_code
+    from varnet.runs.shelf import home
 
     def work() -> None:
         options = settings(arguments[1:])
         tune_cpu(options.threads)
         run = open_finished(Path(arguments[0]), options.data_dir, named_code(options))
-        folder = Path(options.out) if options.out else run.folder
+        folder = Path(options.out) if options.out else home(Path(arguments[0]))
         show(*compressed(run, options, folder), folder)
 
     return guarded(work)

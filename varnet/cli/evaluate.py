@@ -4,7 +4,8 @@ python scripts/evaluate.py RUN [RUN ...] [eval.samples=100 eval.ood=cifar10 ...]
 
 RUN is a run's folder; its own configuration says which data and model. Prints a table, and writes evaluation.json and
 pictures into the folder (or into out=FOLDER). Several runs are evaluated as one deep ensemble, which needs out=FOLDER;
-a file snapshot_EPOCH.pt in a run's folder counts as a run.
+a file snapshot_EPOCH.pt in a run's folder counts as a run, and so does the name of a stored network (networks/), whose
+numbers go to outputs/stored/NAME.
 """
 
 import json

@@ -7,6 +7,7 @@ from=FOLDER   what reproduce.py wrote there (outputs/reproduction): records of r
               tells no commit, or one with changes (-dirty), is refused, and nothing is taken.
 --tables      build the tables anew from the records of docs/results, first: after a change of their rows
 --check       change nothing, and fail if a mark does not say what docs/results says
+network=NAME  something else: store a run as a trained network; publish.py network= --help tells more
 
 Marks stand in README.md, RESULTS.md and the pages of docs/results (varnet/report/marks.py says which there are); the
 text around them is written by hand, and nothing else writes to these pages.
@@ -16,6 +17,7 @@ import sys
 from pathlib import Path
 
 from varnet.base.files import write_atomically
+from varnet.cli import publish_network
 from varnet.errors import ConfigError
 from varnet.runs.composing import PACKAGE
 
@@ -59,8 +61,11 @@ def parse(arguments: list[str]) -> tuple[Path | None, list[str]]:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    if "-h" in arguments or "--help" in arguments:
-        print(__doc__, end="")
+    help_wanted = "-h" in arguments or "--help" in arguments
+    if publish_network.asked(arguments) and not help_wanted:
+        return publish_network.main(arguments, root)
+    if help_wanted:
+        print(publish_network.__doc__ if publish_network.asked(arguments) else __doc__, end="")
         return 0
     try:
         source, names = parse(arguments)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from varnet.errors import ConfigError
 from varnet.runs.folder import METRICS
+from varnet.runs.shelf import home
 
 WITH_VALUE = {  # of Hydra's flags
     "--cfg", "-c", "--package", "-p", "--info", "-i", "--experimental-rerun", "--config-path", "-cp", "--config-name",
@@ -53,7 +54,7 @@ def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
 
 def folder_for(places: list[Path], out: str | None) -> Path:
     """The folder of numbers about these runs and snapshots: that of the only run, or out=."""
-    own = places[0] if len(places) == 1 and places[0].suffix != ".pt" else None
+    own = home(places[0]) if len(places) == 1 and places[0].suffix != ".pt" else None
     folder = Path(out) if out else own
     if folder is None:
         what = "several runs have" if len(places) > 1 else "a snapshot has"

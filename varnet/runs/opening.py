@@ -9,6 +9,7 @@ from torch import nn
 from varnet.base.invocation import command
 from varnet.data import Dataset
 from varnet.errors import CheckpointError, ConfigError
+from varnet.runs import shelf
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import Targets, finished, saved_config
 from varnet.runs.identity import identity
@@ -31,8 +32,14 @@ class Finished(NamedTuple):
 def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:
     """Nothing is written. A run that has not ended, or that this version cannot rebuild, is refused.
 
+    folder: of a run, or a stored network by its name (runs/shelf.py).
     targets: the import paths of a user's own network and data, by the keys model.target and dataset.target.
     """
+    if (there := shelf.stored_at(folder)) is not None:
+        return Finished(*shelf.opened(there, data_dir))
+    if not folder.exists() and len(folder.parts) == 1:
+        known = ", ".join(shelf.names()) or "none is here"
+        raise ConfigError(f"{folder} is not a folder: name the folder of a run, or a stored network ({known})")
     cfg = saved_config(folder, None, targets=targets)
     if (metrics := finished(folder)) is None:
         raise ConfigError(f"{folder} has not ended: finish it with {command('train')} resume={folder}")
@@ -57,7 +64,8 @@ def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | 
 
 
 def open_run(path: str | Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:
-    """A finished run by its folder: the model in evaluation mode on the CPU, its data, configuration and metrics.
+    """A finished run by its folder, or a stored network by its name: the model in evaluation mode on the CPU, its data,
+    configuration and metrics.
 
     data_dir   folder of the datasets; None: the run's own where they lie there already, else VARNET_DATA or `data`
     targets    of a run of model=custom or dataset=custom its import paths, given again: {"model.target": "mine:build"}
