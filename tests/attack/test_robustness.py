@@ -8,7 +8,7 @@ from torch import nn
 from varnet.attack import gradient as attacks
 from varnet.attack import memory, robustness
 from varnet.attack.gradient import Attack
-from varnet.attack.rates import WHITE_BOX, wilson
+from varnet.attack.rates import WHITE_BOX, compared, line, mcnemar, wilson
 from varnet.attack.robustness import experiment, right_before
 from varnet.evaluation.ensemble import Ensemble
 
@@ -122,6 +122,63 @@ def test_seeds_of_a_network_are_averaged():
     assert found["n"] == 2 and found["images"] == 4
     assert found["rate"] == pytest.approx((100 * rates.mean(0)).tolist())
     assert found["std"] == pytest.approx((100 * rates.std(0)).tolist()) and max(found["std"]) > 0
+
+
+def test_the_outcome_of_every_image_is_kept():
+    networks = {"a": [bright_or_dark(), bright_or_dark(131.0)], "b": bright_or_dark()}
+    lines = experiment(networks, X, Y, 2, Attack(iterations=8))
+    assert [row["which"] for row in lines] == [[0, 1, 4, 5]] * 2
+    assert list(lines[0]["outcomes"]) == ["1", "2", "4", "8"]
+    assert lines[1]["outcomes"]["8"] == ["0100"] and lines[0]["outcomes"]["4"] == ["0000", "0010"]
+    for row in lines:
+        for i, outcomes in row["outcomes"].items():
+            assert row["rate"][int(i)] == pytest.approx(100 * sum(o.count("1") for o in outcomes) / 4 / row["n"])
+
+
+def outcomes(name: str, *of_models: str, kind: str = WHITE_BOX) -> dict:
+    """A line of one iteration, in which these images of each model are fooled."""
+    success = [torch.tensor([[False] * len(marks), [mark == "1" for mark in marks]]) for marks in of_models]
+    return line(name, kind, success, Attack(iterations=1))
+
+
+def test_networks_are_compared_on_the_same_images():
+    lines = [outcomes("a", "1111100", "1111110"), outcomes("b", "0000010"), outcomes("b", "1111111", kind="transfer")]
+    (found,) = [each for each in compared(lines) if each["iteration"] == 1]
+    assert found["networks"] == ["a", "b"] and found["fooled_more"] == [5, 1] and found["images"] == 7
+    assert found["p"] == pytest.approx(binomtest(1, 6).pvalue)
+    assert compared(lines[:1]) == [] and len(compared(lines)) == 2  # iterations 0 and 1
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 5), (3, 11), (40, 40), (700, 650)])
+def test_mcnemar(first, second):
+    n = first + second
+    assert mcnemar(first, second) == pytest.approx(binomtest(first, n).pvalue if n else 1.0)
+
+
+def test_every_part_of_an_experiment_has_noise_of_its_own(monkeypatch):
+    seeds, run, predict = [], attacks.run, robustness.predict
+
+    def attacked(model, x, aim, attack, keep=False):
+        seeds.append(attack.seed)
+        return run(model, x, aim, attack, keep)
+
+    def shown(*given, seed=0, **more):
+        seeds.append(seed)
+        return predict(*given, seed=seed, **more)
+
+    monkeypatch.setattr(robustness.attacks, "run", attacked)
+    monkeypatch.setattr(memory, "ROWS", 3)
+    networks = {"a": [Noisy(bright_or_dark()), Noisy(bright_or_dark())], "b": Noisy(bright_or_dark())}
+    right = torch.ones(6).bool()
+    monkeypatch.setattr(robustness, "right_before", lambda *_: right)
+    monkeypatch.setattr(robustness, "predict", shown)
+    given = (networks, X, Y, 2, Attack(iterations=1, samples=2), None, 3, "a")
+    experiment(*given)
+    assert len(seeds) > 15 and len({*seeds}) == len(seeds)
+    before = seeds.copy()
+    seeds.clear()
+    experiment(*given)
+    assert seeds == before
 
 
 class Noisy(nn.Module):

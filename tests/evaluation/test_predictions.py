@@ -10,6 +10,7 @@ from tests.statistics_helper import assert_mean, assert_same_mean
 from varnet import predicting, resample
 from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
+from varnet.evaluation.one_mask import one_mask
 from varnet.evaluation.predictions import (
     batch_size,
     batch_statistics,
@@ -68,6 +69,35 @@ def test_a_weight_sample_is_one_draw_for_the_whole_set():
     assert torch.equal(whole.accuracy, parts.accuracy)
     torch.testing.assert_close(whole.average.log_probs, parts.average.log_probs)
     assert whole.accuracy.unique().numel() > 1, "the draws are all the same"
+
+
+def test_a_weight_sample_of_dropout_is_one_mask_for_the_whole_set():
+    model, (x, _) = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3)), batches()[0]
+    alike = x[:1].expand(11, 6)
+    found = weight_samples(model, [(part, y_of(part)) for part in (alike[:4], alike[4:])], draws=3, seed=2)
+    torch.testing.assert_close(found.average.log_probs, found.average.log_probs[:1].expand(11, 3))
+    one = [weight_samples(model, [(x, y_of(x))], draws=1, seed=seed).average.log_probs for seed in (0, 1)]
+    assert not torch.equal(*one), "the masks are all the same"
+    assert type(model[1]) is nn.Dropout and model[1].training
+
+
+def y_of(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(len(x), dtype=torch.long)
+
+
+def test_masks_of_one_draw_have_the_moments_of_dropout():
+    x = torch.ones(2, 4000)
+    with one_mask(model := nn.Sequential(nn.Dropout(0.3))):
+        out = model(x)
+    assert torch.equal(out[0], out[1])
+    assert_mean(out[0][:, None], torch.ones(1))
+    assert out.unique().tolist() == pytest.approx([0, 1 / 0.7])
+
+
+def test_a_single_draw_is_the_first_of_several():
+    model, data = network(log_alpha=2.0), batches()
+    one, several = (weight_samples(model, data, draws=n, seed=3) for n in (1, 4))
+    assert one.accuracy[0] == several.accuracy[0]
 
 
 def test_weight_samples_have_the_accuracy_of_weight_samples():

@@ -48,6 +48,20 @@ def test_the_sparsity_of_a_whole_network(shares, compression, wanted):
 
 
 @pytest.mark.usefixtures("here")
+def test_table_2_says_which_one_sample_it_is_where_a_run_tells():
+    finished(Job("table2_mnist_variance", 0), acc_1=98.3)
+    old = rows_of(TARGETS["table2"].published, Library(1, "full").metrics)
+    assert [row.metric for row in old] == ["acc_1", "acc_det", "acc_k"]
+    finished(Job("table2_mnist_variance", 1), acc_1=98.1, acc_1_weights=97.9)
+    new = {row.metric: row for row in rows_of(TARGETS["table2"].published, Library(1, "full").metrics)}
+    assert new["acc_1"].n == 2 and new["acc_1"].mean == pytest.approx(98.2)
+    assert (new["acc_1_weights"].n, new["acc_1_weights"].mean, new["acc_1_weights"].seeds) == (1, 97.9, [1])
+    assert new["acc_1_weights"].published == new["acc_1"].published == 98.2
+    labels = [cells(new[metric])[1] for metric in ("acc_1_weights", "acc_1")]
+    assert labels == ["one sample, one draw of the weights, %", "one sample, noise for each object, %"]
+
+
+@pytest.mark.usefixtures("here")
 def test_a_run_with_another_configuration_is_not_taken_for_a_row():
     finished(Job("noise_bernoulli", 0))
     other = Job("noise_bernoulli", 1)

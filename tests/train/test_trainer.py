@@ -61,7 +61,8 @@ def test_what_a_run_leaves(tmp_path):
     assert list(folder.glob("events.out.tfevents.*")) and not list(folder.glob("*.part"))
     saved = json.loads((folder / "metrics.json").read_text())
     assert saved == metrics
-    for key in ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k", "nll_det", "nll_1", "nll_k", "nll_zero_mean_k"):
+    for key in ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k", "nll_det", "nll_1", "nll_k", "nll_zero_mean_k",
+                "acc_1_weights"):  # fmt: skip
         assert isinstance(saved[key], float)
     assert saved["elbo"] == pytest.approx(saved["data_term"] - saved["kl"])
     assert saved["data_term"] < 0 < saved["kl"] and saved["seed"] == 0 and saved["seconds"] > 0

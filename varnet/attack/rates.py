@@ -1,5 +1,8 @@
-"""Rates of successful attacks by iteration: lines with their intervals, and the picture of them (Figure 7)."""
+"""Rates of successful attacks by iteration: lines with their intervals, networks compared on the same images, and the
+picture of them (Figure 7)."""
 
+import itertools
+import math
 import statistics
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,8 @@ WHITE_BOX = "white box"
 
 def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> dict:
     """Collect the rates in % of (iterations + 1, N) successes of each model. The band (95 %, Wilson) is that of the
-    choice of images; `std` is over the models, `each` has the rates of every one."""
+    choice of images; `std` is over the models, `each` has the rates of every one. `outcomes` has every image at some
+    iterations: for each model a 1 where the attack succeeds, else a 0."""
     rates = torch.stack([s.double().mean(1) for s in successes])  # (models, iterations + 1)
     images = successes[0].shape[1]
     bands = [wilson(float(rate), images) for rate in rates.mean(0)]
@@ -26,7 +30,41 @@ def line(network: str, kind: str, successes: list[Tensor], attack: Attack) -> di
         "low": [100 * low for low, _ in bands], "high": [100 * high for _, high in bands],
         "std": [100 * s for s in rates.std(0).tolist()] if len(rates) > 1 else None,
         "each": (100 * rates).tolist() if len(rates) > 1 else None,
+        "outcomes": {str(i): [_marks(s[i]) for s in successes] for i in milestones(rates.shape[1] - 1)},
     }  # fmt: skip
+
+
+def _marks(success: Tensor) -> str:
+    return "".join("1" if one else "0" for one in success.tolist())
+
+
+def compared(lines: list[dict], kind: str = WHITE_BOX) -> list[dict]:
+    """Compare the networks of these lines pair by pair, image by image, under one kind of attack."""
+    chosen = [row for row in lines if row["attack"] == kind]
+    pairs = itertools.combinations(chosen, 2)
+    return [_pair(first, second, i) for first, second in pairs for i in first["outcomes"] if i in second["outcomes"]]
+
+
+def _pair(first: dict, second: dict, iteration: str) -> dict:
+    """McNemar's exact test; of several seeds each image counts once, for the network that it fools in more of them."""
+    one, other = (_shares(row["outcomes"][iteration]) for row in (first, second))
+    counts = [sum(a > b for a, b in zip(*both, strict=True)) for both in ((one, other), (other, one))]
+    return {
+        "networks": [first["network"], second["network"]], "attack": first["attack"], "iteration": int(iteration),
+        "images": len(one), "fooled_more": counts, "p": mcnemar(*counts),
+    }  # fmt: skip
+
+
+def _shares(outcomes: list[str]) -> list[float]:
+    """Part of the models that each image fools."""
+    return [marks.count("1") / len(marks) for marks in zip(*outcomes, strict=True)]
+
+
+def mcnemar(first: int, second: int) -> float:
+    """Compute the exact p of so many images that only one of two networks has wrong, and only the other: the chance of
+    parts as unequal or more, if either were equally likely."""
+    n, less = first + second, min(first, second)
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(less + 1)) / 2**n)
 
 
 def wilson(rate: float, n: int, level: float = 0.95) -> tuple[float, float]:

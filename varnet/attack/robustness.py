@@ -4,8 +4,12 @@ Only images that every network has right before the attack count, and all get th
 its own, so that an untargeted rate need not be 0 before the first step. A low rate alone is no robustness: noise may
 only hide the gradient. So two more curves go with it: the gradient averaged over more samples (expectation over noise,
 EOT), and images made on another network (transfer), which need no gradient of this one.
+
+Every part of an experiment has noise of its own: each network, kind of attack and batch of images. What they share are
+the images and their targets.
 """
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -58,28 +62,44 @@ def experiment(
 
     def add(name: str, kind: str, attack: Attack, successes: Callable[[], list[Tensor]]) -> None:
         if (name, kind) not in there:
-            there[name, kind] = line(name, kind, successes(), attack)
+            there[name, kind] = line(name, kind, successes(), attack) | {"which": right.tolist()}
             tell(there[name, kind])
         lines.append(there[name, kind])
 
     for name, models in several.items():
-        add(name, WHITE_BOX, attack, lambda models=models: [white_box(model, x, aim, attack) for model in models])
+        add(
+            name, WHITE_BOX, attack, lambda name=name, models=models: _attacked(name, WHITE_BOX, models, x, aim, attack)
+        )
     if eot is not None:
-        more = replace(attack, samples=eot, judged=attack.judged or attack.samples)
+        more, kind = replace(attack, samples=eot, judged=attack.judged or attack.samples), f"EOT, {eot} samples"
         for name, (model, *_) in several.items():
             if is_random(model, x):
-                add(name, f"EOT, {eot} samples", more, lambda model=model: [white_box(model, x, aim, more)])
+                add(name, kind, more, lambda name=name, model=model: _attacked(name, kind, [model], x, aim, more))
     if source is not None:
         pairs = _pairs(networks, source, seeds or {})
         kinds = {name: _transferred(name, source, several) for name in several if any(name in v for _, v in pairs)}
         shown = {name: [] for name, kind in kinds.items() if (name, kind) not in there}
-        for made_on, victims in pairs:
+        for i, (made_on, victims) in enumerate(pairs):
             victims = {name: victim for name, victim in victims.items() if name in shown}
-            for name, success in transfer(made_on, victims, x, aim, attack).items():
+            own = replace(attack, seed=fresh(attack.seed, "transfer", i))
+            for name, success in transfer(made_on, victims, x, aim, own).items():
                 shown[name].append(success)
         for name, kind in kinds.items():
             add(name, kind, attack, lambda name=name: shown[name])
     return lines
+
+
+def fresh(seed: int, *part: object) -> int:
+    """Choose the seed of the noise of one part of an experiment, which no other part has."""
+    return random.Random(repr((seed, *part))).getrandbits(62)
+
+
+def _attacked(
+    name: str, kind: str, models: list[nn.Module], x: Tensor, aim: Tensor, attack: Attack
+) -> list[Tensor]:  # fmt: skip
+    """Attack each model of a name with its own gradient."""
+    own = [replace(attack, seed=fresh(attack.seed, name, kind, i)) for i in range(len(models))]
+    return [white_box(model, x, aim, each) for model, each in zip(models, own, strict=True)]
 
 
 def _transferred(name: str, source: str, several: dict[str, list[nn.Module]]) -> str:
@@ -169,8 +189,8 @@ def right_before(models: Iterable[nn.Module], x: Tensor, y: Tensor, samples: int
 def white_box(model: nn.Module, x: Tensor, aim: Tensor, attack: Attack) -> Tensor:
     """Attack a network with its own gradient and tell, (iterations + 1, N), where that succeeds."""
     parts = [
-        attacks.run(model, *part, attack).success(part[1], attack.targeted)
-        for part in _parts(x, aim, rows_at_once(model, x, attack))
+        attacks.run(model, *part, replace(attack, seed=fresh(attack.seed, i))).success(part[1], attack.targeted)
+        for i, part in enumerate(_parts(x, aim, rows_at_once(model, x, attack)))
     ]
     return torch.cat(parts, 1).cpu()
 
@@ -182,11 +202,12 @@ def transfer(
     if not victims:
         return {}
     found = {name: [] for name in victims}
-    for part, aims in _parts(x, aim, rows_at_once(source, x, attack)):
-        path = attacks.run(source, part, aims, attack, keep=True).images
+    for i, (part, aims) in enumerate(_parts(x, aim, rows_at_once(source, x, attack))):
+        path = attacks.run(source, part, aims, replace(attack, seed=fresh(attack.seed, i)), keep=True).images
         for name, victim in victims.items():
             samples = (attack.judged or attack.samples) if is_random(victim, part) else 1
-            shown = predict(victim, [(image, aims) for image in path], "sample", samples, seed=attack.seed)
+            seed = fresh(attack.seed, i, name)
+            shown = predict(victim, [(image, aims) for image in path], "sample", samples, seed=seed)
             log_probs = shown.log_probs.unflatten(0, (len(path), len(aims)))
             found[name].append(succeeded(log_probs, aims.cpu(), attack.targeted))
     return {name: torch.cat(parts, 1) for name, parts in found.items()}

@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
         print(as_typed(__doc__ + "\n" + DEFAULTS.read_text()), end="")
         return 0 if arguments else 2
 
+    from varnet.attack.rates import compared
     from varnet.base.device import find, tune_cpu
     from varnet.launch.command import check_unlike, folder_for, places_and_overrides, writable
     from varnet.launch.ending import guarded
@@ -65,6 +66,7 @@ def main(arguments: list[str]) -> int:
         check_unlike(folder / RESULT, lambda before: alike(before, about), "another attack")
         writable(folder)
         results = about | {"lines": attacked(networks, attack, options, device)}
+        results["comparisons"] = compared(results["lines"])
         results["cautions"] += few(results)
         write(results, folder)
         show(results, folder)

@@ -16,6 +16,7 @@ from varnet.base import device
 from varnet.evaluation import metrics
 from varnet.evaluation.ensemble import Ensemble
 from varnet.evaluation.metrics import average_probs
+from varnet.evaluation.one_mask import one_mask
 from varnet.evaluation.prefix import Sampler
 from varnet.nn.layers import Variational, layers_of
 from varnet.nn.modes import drops, predicting, resample
@@ -65,8 +66,9 @@ def predict(
 
 
 def _outputs(sampler: Sampler, x: Tensor, samples: int) -> Iterator[Tensor]:
-    """Draw outputs of the model; a single one shares its prefix with none, and needs no cut."""
-    return iter([sampler.model(x)]) if samples == 1 else sampler(x, samples)
+    """Outputs of the model, each drawn when it is asked for; a single one shares its prefix with none, and needs no
+    cut."""
+    return (sampler.model(x) for _ in range(1)) if samples == 1 else sampler(x, samples)
 
 
 def members_of(model: nn.Module) -> list[nn.Module]:
@@ -77,17 +79,17 @@ def members_of(model: nn.Module) -> list[nn.Module]:
 def weight_samples(
     model: nn.Module, batches: Batches, draws: int, seed: int = 0, mode: str = "sample"
 ) -> WeightSamples:
-    """Predict the whole set with one draw of the weights, `draws` times.
+    """Predict the whole set with one draw of the weights, `draws` times. One of binary dropout is one mask for all.
 
     A draw is made again for every batch, from its own seed: what comes before the first random layer is then computed
     once, and no more than a batch is in memory.
     """
     parts, correct, count = [], torch.zeros(draws, dtype=torch.double), 0
-    with isolated(seed), torch.no_grad(), predicting(model, mode, sampling="weights"):
+    with isolated(seed), torch.no_grad(), one_mask(model), predicting(model, mode, sampling="weights"):
         seeds = torch.randint(2**31, (draws,)).tolist()
         sampler = Sampler(model)
         for x, y in batches:
-            outs, logs = sampler(x, draws), []
+            outs, logs = _outputs(sampler, x, draws), []
             for own in seeds:
                 torch.manual_seed(own)
                 if layers_of(model):

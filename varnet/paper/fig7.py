@@ -104,7 +104,8 @@ def draw(target: str, library: Library, attack: Attack | None = None, images: in
         commit=", ".join(sorted({short(one.metrics.get("commit")) for several in runs.values() for one in several})),
     )  # fmt: skip
     title = f"{data.name}, {first.cfg.model.name}, {lines[0]['images']} images"
-    return Drawn(rates.figure(lines, title), {"attack": vars(attack), "lines": lines}, rows)
+    numbers = {"attack": vars(attack), "lines": lines, "comparisons": rates.compared(lines)}
+    return Drawn(rates.figure(lines, title), numbers, rows)
 
 
 def rows_of(lines: list[dict], at: Iterable[int], **about: Any) -> list[Row]:

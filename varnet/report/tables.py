@@ -18,11 +18,13 @@ SCALES = {  # name -> what a table calls it; full: as published
 NOT_RUN = "not run here"  # scale of a number that has no experiment
 HEADINGS = ["row", "metric", "published", "ours", "n", "difference", "verdict", "scale"]
 LABELS = {  # metric -> what a table calls it
-    "elbo": "ELBO", "data_term": "data term", "kl": "KL", "acc_det": "deterministic, %", "acc_1": "one sample, %",
+    "elbo": "ELBO", "data_term": "data term", "kl": "KL", "acc_det": "deterministic, %",
+    "acc_1": "one sample, noise for each object, %", "acc_1_weights": "one sample, one draw of the weights, %",
     "acc_k": "20 samples, %", "acc_zero_mean_k": "zero-mean, 20 samples, %", "error": "error, %",
     "train_acc_det": "train accuracy, %", "sparsity_all": "sparsity, %",
 }  # fmt: skip
 SAMPLED = ("elbo", "data_term")  # estimated from noise samples
+LATER = ("acc_1_weights",)  # metrics that runs of earlier versions do not tell
 OF_LAYERS = {"sparsity": "sparsity of {}, %", "log_alpha": "log alpha, {}"}
 FindRuns = Callable[[str], list[dict]]  # name of an experiment -> metrics of its finished runs, one for each seed
 
@@ -56,10 +58,15 @@ def rows_of(published: Iterable[Published], runs: FindRuns) -> list[Row]:
         found = {name: runs(name_at(name, scale)) for name in names}  # many rows share an experiment
         columns = shown_alike(lines, found, value_of)
         for line in lines:
-            rows += [_row(line, scale, pool) for pool in pools(found.get(line.experiment or "", []), columns)]
+            telling = [run for run in found.get(line.experiment or "", []) if _tells(run, line.metric)]
+            rows += [_row(line, scale, pool) for pool in pools(telling, columns)]
     beside = [Row.of(line.row, line.metric, [], line.value, scale=NOT_RUN, command="", commit=None)
               for line in lines if line.experiment is None]  # fmt: skip
     return [*rows, *beside] if rows else []
+
+
+def _tells(run: dict, metric: str) -> bool:
+    return metric not in LATER or metric in run
 
 
 def _row(line: Published, scale: str, pool: Pool) -> Row:

@@ -164,6 +164,7 @@ class Trainer:
         """The final numbers, which go into TensorBoard too."""
         metrics = {
             **{key: self.last[key] for key in self.last if key.startswith(("acc_", "nll_", "sparsity", "compression"))},
+            "acc_1_weights": self.accuracy_of_one_draw(),
             **self.final_on_training_set(),
             "log_alpha": {name: values["mean"] for name, values in self.last["log_alpha"].items()},
             "name": str(self.cfg.name),
@@ -239,6 +240,12 @@ class Trainer:
         batches = self._loader(split, min(size, len(labels)))
         seed = self.cfg.seed + 1000 * self.epoch
         return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed, fold)
+
+    def accuracy_of_one_draw(self) -> float:
+        """On the test set, with one draw of the weights for all of it: "one sample" in the caption of Table 2."""
+        size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
+        batches = self._loader("test", min(size, len(self.data.test_y)))
+        return float(evaluation.weight_samples(self.model, batches, 1, self.cfg.seed).accuracy[0])
 
     def final_on_training_set(self) -> dict:
         """Without augmentation: ELBO with several noise samples per object (Table 1's protocol), accuracy without."""
