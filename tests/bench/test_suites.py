@@ -10,8 +10,9 @@ import torch
 
 from tests.statistics_helper import assert_mean, assert_variance
 from varnet import kl, variational
-from varnet.bench import attack, evaluation, layers, step, timing
+from varnet.bench import attack, evaluation, layers, step, timing, wide
 from varnet.cli import bench
+from varnet.data import load
 from varnet.nn.networks import build
 
 ONCE = Namespace(repeats=1, threads=1, figure=None)
@@ -40,10 +41,34 @@ def test_the_step_of_the_loop_against_the_bare_one_from_the_command(monkeypatch,
     tiny = ("dataset=digits", "dataset.train_size=40", "schedule.batch_size=20", "model.width=0.05")
     monkeypatch.setattr(step, "CASES", {"tiny": tiny})
     monkeypatch.setattr(step, "STEPS", 1)
-    bench.main(["step", "--repeats", "1", f"--json={tmp_path / 'step.json'}"])
+    bench.main(["step", "--repeats", "1", "--only=tiny", f"--json={tmp_path / 'step.json'}"])
     written = json.loads((tmp_path / "step.json").read_text())
     assert_rows(written["rows"])
     assert written["suite"] == "step" and "tiny" in capsys.readouterr().out
+
+
+def test_the_step_of_a_wide_network_against_the_machine(monkeypatch, tmp_path):
+    for key, value in {"WIDTHS": (0.02,), "STEPS": 1, "SIZE": 16}.items():
+        monkeypatch.setattr(wide, key, value)
+    bench.main(["step", "--repeats=1", "--only=width 0.02", "--batch=2", f"--json={tmp_path / 'step.json'}"])
+    (row,) = json.loads((tmp_path / "step.json").read_text())["random layers"]
+    assert row["network"].startswith("VGG-like, width 0.02, batch 2, fp32, ") and row["target"] == 1.16
+    assert all(value > 0 and math.isfinite(value) for key, value in row.items() if key != "network")
+
+
+def test_operations_of_a_step_by_hand():
+    conv, dense = torch.nn.Conv2d(3, 4, 3), torch.nn.Linear(4 * 30 * 30, 5)
+    net = torch.nn.Sequential(conv, torch.nn.Flatten(), dense)
+    data = load("digits", size=32, channels=3)
+    by_hand = [2 * 4 * 3 * 9 * 30 * 30, 2 * 3600 * 5]
+    assert wide.operations(net, data) == 3 * sum(by_hand)
+    assert wide.operations(variational(net, "2"), data) == 3 * (by_hand[0] + 2 * by_hand[1])
+
+
+def test_a_case_that_is_not_there_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        bench.main(["step", "--only=resnet"])
+    assert "only=resnet is in the name of no case: choose from LeNet-5" in capsys.readouterr().err
 
 
 def test_steps_of_an_attack(monkeypatch):

@@ -48,9 +48,9 @@ def strangers_files(tmp_path, monkeypatch):
 
 def test_the_order_is_tables_then_figures_those_of_the_paper_first():
     assert list(TARGETS) == [
-        "table1", "table2", "table3", "noise", "phase", "random_labels", "sparse", "fig1", "fig2", "fig3", "fig3_alpha",
-        "fig4", "fig5", "fig6", "fig6_one_rate", "fig7", "fig7_mnist", "fig8", "fig8_alpha", "fig9", "emptying",
-        "linear",
+        "table1", "table1_cifar10", "table2", "table3", "noise", "phase", "random_labels", "sparse", "fig1", "fig2",
+        "fig3", "fig3_alpha", "fig3_control", "fig3_control_alpha", "fig4", "fig5", "fig6", "fig6_one_rate", "fig7",
+        "fig7_mnist", "fig8", "fig8_alpha", "fig9", "emptying", "linear", "width",
     ]  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def test_another_network_is_noticed(here):
 
 def test_the_command_stores_a_run_of_a_clean_commit(folder, tmp_path, capsys):
     metrics_of = json.loads((folder / "metrics.json").read_text())
-    arguments = ["network=mine", f"from={folder}", "about=my network", "half=true", "threads=1"]
+    arguments = ["network=mine", f"from={folder}", "about=my network: small", "half=true", "threads=1"]
     for commit, words in ((None, "tells no commit"), ("0123-dirty", "is of commit 0123-dirty")):
         (folder / "metrics.json").write_text(json.dumps(metrics_of | {"commit": commit}))
         assert publish.main(arguments, tmp_path) == 2 and words in capsys.readouterr().err
@@ -169,7 +169,7 @@ def test_the_command_stores_a_run_of_a_clean_commit(folder, tmp_path, capsys):
     assert publish.main(arguments, tmp_path) == 0
     assert (
         "# mine" in capsys.readouterr().out
-        and varnet.load(tmp_path / "networks" / "mine").card["about"] == "my network"
+        and varnet.load(tmp_path / "networks" / "mine").card["about"] == "my network: small"
     )
     assert publish.main([*arguments, "network=Mine"], tmp_path) == 2
     assert "network=Mine is invalid: use small letters, digits and _" in capsys.readouterr().err

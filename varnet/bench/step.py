@@ -1,4 +1,5 @@
-"""What the training loop adds to the bare step: forward, backward and optimizer of the same network."""
+"""What the training loop adds to the bare step: forward, backward and optimizer of the same network. And what noise,
+loop and data cost the VGG-like network at half and at full width (wide.py)."""
 
 import tempfile
 from pathlib import Path
@@ -7,7 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from varnet import kl
+from varnet.bench import wide
 from varnet.bench.timing import interleaved
+from varnet.bench.wide import endless
+from varnet.errors import ConfigError
 from varnet.runs.build import build_model, load_data
 from varnet.runs.composing import composed
 from varnet.runs.identity import identity
@@ -23,8 +27,14 @@ CASES = {
 }
 
 
-def run(args) -> list[dict]:
-    return [row(name, overrides, args) for name, overrides in CASES.items()]
+def run(args) -> dict[str, list[dict]]:
+    """Those cases whose names have the words of --only in them."""
+    small = [row(name, overrides, args) for name, overrides in CASES.items() if args.only in name]
+    large = [wide.row(width, args) for width in wide.WIDTHS if args.only in wide.case(width)]
+    if not small and not large:
+        known = "; ".join([*CASES, *map(wide.case, wide.WIDTHS)])
+        raise ConfigError("is in the name of no case: choose from " + known, "only", args.only)
+    return {name: rows for name, rows in (("rows", small), ("random layers", large)) if rows}
 
 
 def row(name: str, overrides: tuple[str, ...], args) -> dict:
@@ -70,8 +80,3 @@ def bare_steps(cfg, data):
             optimizer.step()
 
     return run
-
-
-def endless(loader):
-    while True:
-        yield from loader

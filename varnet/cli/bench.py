@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from varnet.base.invocation import as_typed
+from varnet.errors import ConfigError
 
 SUITES = ("layers", "data", "step", "evaluation", "attack", "compress")
 
@@ -37,7 +38,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--repeats", type=int, help="rounds; the default is the suite's own")
     parser.add_argument("--figure", type=Path, help="evaluation: draw the growth with K into this file")
     parser.add_argument("--threads", type=int, default=1, help="CPU threads (default 1)")
+    parser.add_argument("--only", default="", help="step: the cases whose names have these words in them")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="step: of VGG-like; default fp32")
+    parser.add_argument("--batch", type=int, default=100, help="step: images of VGG-like at once; default 100")
     args = parser.parse_args(arguments)
+    if args.batch < 2 or args.batch > 1200:
+        parser.error("--batch takes a whole number from 2 to 1200")
     if args.threads < 1 or (args.repeats is not None and args.repeats < 1):
         parser.error("--threads and --repeats take whole numbers from 1")
     for key in ("json", "figure"):
@@ -50,7 +56,10 @@ def main(arguments: list[str]) -> None:
     from varnet.base.files import write_atomically
 
     tune_cpu(args.threads)
-    tables = importlib.import_module(f"varnet.bench.{args.suite}").run(args)
+    try:
+        tables = importlib.import_module(f"varnet.bench.{args.suite}").run(args)
+    except ConfigError as error:
+        parser.error(str(error))
     tables = tables if isinstance(tables, dict) else {"rows": tables}
     for name, rows in tables.items():
         title = args.suite if name == "rows" else f"{args.suite}, {name}"

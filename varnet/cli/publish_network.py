@@ -34,7 +34,9 @@ def settings(arguments: list[str]) -> DictConfig:
         "network": TEXT, "from": FOLDER, "about": TEXT, "half": SWITCH, "threshold": or_null(number()),
         "data_dir": or_null(FOLDER), "threads": THREADS,
     }  # fmt: skip
-    return overridden(OmegaConf.create(DEFAULTS), arguments, checks)
+    words = [argument for argument in arguments if argument.startswith("about=")]  # whatever YAML would make of them
+    options = OmegaConf.create(DEFAULTS | {"about": words[-1].partition("=")[2] if words else None})
+    return overridden(options, [argument for argument in arguments if argument not in words], checks)
 
 
 def main(arguments: list[str], root: Path) -> int:

@@ -44,9 +44,21 @@ class Job(NamedTuple):
     def folder(self) -> Path:
         return folder_of(self.config())
 
+    def before(self) -> "Job | None":
+        """The run whose weights this one starts from."""
+        name = self.config().get("init_experiment")
+        return None if name is None else self._replace(experiment=name)
+
 
 def run_queue(jobs: list[Job], at_once: int, after: Callable[[Job], None] = lambda job: None) -> list[str]:
-    """Run what is not finished, with `after` for every run that is; a sentence for each that failed."""
+    """Run what is not finished, first what others start from, with `after` for every run that is; a sentence for each
+    that failed."""
+    first = _first(jobs)
+    failed = run_queue(first, at_once, after) if first else []
+    return failed + _run_missing([job for job in jobs if job not in first], at_once, after)
+
+
+def _run_missing(jobs: list[Job], at_once: int, after: Callable[[Job], None]) -> list[str]:
     missing = [job for job in jobs if not finished(job.folder())]
     if done := len(jobs) - len(missing):
         print(f"{done} of {len(jobs)} runs are finished already")
@@ -63,6 +75,13 @@ def run_queue(jobs: list[Job], at_once: int, after: Callable[[Job], None] = lamb
             trained, missing, at_once, ended, watch=lambda active: board.show([missing[i] for i in active])
         )
     return [_failure(job, outcome) for job, outcome in zip(missing, outcomes, strict=True) if outcome.error]
+
+
+def _first(jobs: list[Job]) -> list[Job]:
+    """The runs that missing ones start from and that are missing, too."""
+    missing = [job for job in jobs if not finished(job.folder())]
+    before = dict.fromkeys(before for job in missing if (before := job.before()))
+    return [job for job in before if not finished(job.folder())]
 
 
 def trained(job: Job) -> None:

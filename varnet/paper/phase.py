@@ -8,12 +8,19 @@ METRICS = {  # published: mean propagation is at chance
     "log_alpha.dense1": None,
 }  # fmt: skip
 
+ROWS = {  # label -> experiment; the controls are there at width 0.5 alone
+    "loguniform": "phase_loguniform", "student": "phase_student", "ard": "phase_ard",
+    "loguniform, beta = 1": "phase_loguniform_beta1",
+    "loguniform, no rate of its own for log alpha": "phase_loguniform_lr1",
+    "loguniform, beta = 1 and no rate of its own": "phase_loguniform_control",
+}  # fmt: skip
+
 table(
     "phase",
     "Figures 3 and 8: end of the phase transition, VGG-like on CIFAR-10",
     [
-        Published(prior, f"phase_{prior}", metric, value)
-        for prior in ("loguniform", "student", "ard")
+        Published(label, experiment, metric, value)
+        for label, experiment in ROWS.items()
         for metric, value in METRICS.items()
     ],
 )

@@ -21,7 +21,8 @@ LABELS = {  # metric -> what a table calls it
     "elbo": "ELBO", "data_term": "data term", "kl": "KL", "acc_det": "deterministic, %",
     "acc_1": "one sample, noise for each object, %", "acc_1_weights": "one sample, one draw of the weights, %",
     "acc_k": "20 samples, %", "acc_zero_mean_k": "zero-mean, 20 samples, %", "error": "error, %",
-    "train_acc_det": "train accuracy, %", "sparsity_all": "sparsity, %",
+    "train_acc_det": "train accuracy, %", "sparsity_all": "sparsity, %", "pruned.error": "error of what is left, %",
+    "pruned.sparsity_all": "sparsity, %", "pruned.compression": "compression",
 }  # fmt: skip
 SAMPLED = ("elbo", "data_term")  # estimated from noise samples
 LATER = ("acc_1_weights",)  # metrics that runs of earlier versions do not tell
@@ -106,7 +107,9 @@ def _swept(seeds: list[int]) -> str:
 
 
 def value_of(run: dict, metric: str) -> float | None:
-    """A metric of a run: `log_alpha.dense1` is a value inside another; two are derived from what a run saves."""
+    """A metric of a run: `log_alpha.dense1` is a value inside another; some are derived from what a run saves."""
+    if metric.startswith("pruned.") and "pruned" in run:  # what is left of a network without its noisy weights
+        return value_of(run["pruned"], metric.removeprefix("pruned."))
     if metric == "error":
         return 100 - run["acc_det"]
     if metric == "sparsity_all":

@@ -48,9 +48,9 @@ GROUPS = {  # group -> its keys
 }  # fmt: skip
 CUSTOM_KEYS = ("name", "target", "options")  # of model=custom and dataset=custom
 KEYS = (
-    "name", "scale", "seed", "out_dir", "data_dir", "resume", "init_from", "device", "threads", "precision",
-    "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes", "patience_minutes",
-    "snapshots",
+    "name", "scale", "seed", "out_dir", "data_dir", "resume", "init_from", "init_experiment", "device", "threads",
+    "precision", "channels_last", "compile", "deterministic", "checkpoint_every", "checkpoint_minutes",
+    "patience_minutes", "snapshots",
 )  # fmt: skip
 
 CHECKS = {
@@ -58,6 +58,7 @@ CHECKS = {
     "name": FOLDER_INSIDE,
     "out_dir": FOLDER,
     "scale": or_null(one_of("small", "half", "fast")),
+    "init_experiment": or_null(TEXT),
     "threads": THREADS,
     "precision": one_of("fp32", "bf16", "fp16"),
     "channels_last": one_of("auto", True, False),

@@ -30,7 +30,7 @@ from varnet.runs.schema import check
 
 NETWORKS = CONFIGS.parent / "networks"  # inside of the package in a wheel
 CARD, FILE, FORMAT = "card.yaml", "network.safetensors", "varnet network 1"
-PLACES = {"out_dir": "outputs", "data_dir": None, "resume": None}  # of a run, which no card tells
+PLACES = {"out_dir": "outputs", "data_dir": None, "resume": None, "init_from": None}  # of a run, which no card tells
 NUMBERS = Path("outputs", "stored")  # of what is measured on a stored network, in the current folder
 CHECKS = {
     "format": one_of(FORMAT),

@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from varnet.base import distributed
 from varnet.errors import ConfigError
+from varnet.runs.beginning import beginning
 from varnet.runs.build import build_model, initialise_from, load_data
 from varnet.runs.folder import TRAIN, TRAINED
 from varnet.runs.identity import identity
@@ -22,8 +23,8 @@ def made(cfg: DictConfig, where: torch.device, folder: Path) -> Trainer:
         raise ConfigError("is invalid for several processes of one run: leave it out", "compile", True)
     data = distributed.after_first(lambda: load_data(cfg))
     model = build_model(cfg, data)
-    if cfg.init_from and not distributed.from_first(lambda: checkpoint.exists(folder)):
-        initialise_from(model, Path(cfg.init_from))
+    if (start := beginning(cfg)) and not distributed.from_first(lambda: checkpoint.exists(folder)):
+        initialise_from(model, start)
     trainer = Trainer(cfg, model, data, where, folder, identity(cfg))
     distributed.part_ways(trainer.model, cfg.seed)
     return trainer

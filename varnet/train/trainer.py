@@ -21,6 +21,7 @@ from varnet.data import Dataset, Loader
 from varnet.errors import Diverged, Interrupted
 from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
+from varnet.evaluation.final import final
 from varnet.nn.objective import terms
 from varnet.train import checkpoint, restoring
 from varnet.train.batch_norm import pool_batch_norm
@@ -164,7 +165,7 @@ class Trainer:
         """The final numbers, which go into TensorBoard too."""
         metrics = {
             **{key: self.last[key] for key in self.last if key.startswith(("acc_", "nll_", "sparsity", "compression"))},
-            "acc_1_weights": self.accuracy_of_one_draw(),
+            **final(self.model, self._batches("test", self.data.test_y), self.cfg.seed),
             **self.final_on_training_set(),
             "log_alpha": {name: values["mean"] for name, values in self.last["log_alpha"].items()},
             "name": str(self.cfg.name),
@@ -236,21 +237,18 @@ class Trainer:
         return found | {f"{key}_val": value for key, value in held_out.items()}
 
     def _evaluate(self, split: str, labels: Tensor) -> dict:
-        size, fold = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
-        batches = self._loader(split, min(size, len(labels)))
+        _, fold = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
         seed = self.cfg.seed + 1000 * self.epoch
-        return evaluation.evaluate(self.model, batches, self.cfg.eval.samples, seed, fold)
+        return evaluation.evaluate(self.model, self._batches(split, labels), self.cfg.eval.samples, seed, fold)
 
-    def accuracy_of_one_draw(self) -> float:
-        """On the test set, with one draw of the weights for all of it: "one sample" in the caption of Table 2."""
+    def _batches(self, split: str, labels: Tensor, **options: bool) -> Loader:
+        """To be predicted, as many at once as the memory allows."""
         size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
-        batches = self._loader("test", min(size, len(self.data.test_y)))
-        return float(evaluation.weight_samples(self.model, batches, 1, self.cfg.seed).accuracy[0])
+        return self._loader(split, min(size, len(labels)), **options)
 
     def final_on_training_set(self) -> dict:
         """Without augmentation: ELBO with several noise samples per object (Table 1's protocol), accuracy without."""
-        size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
-        batches = self._loader("train", min(size, len(self.data.train_y)), shuffle=False, augment=False)
+        batches = self._batches("train", self.data.train_y, shuffle=False, augment=False)
         det = evaluation.predict(self.model, batches, "deterministic")
         more = self.cfg.eval.get("final_elbo_samples")
         return {
