@@ -13,6 +13,7 @@ from varnet.compress import Compact
 from varnet.evaluation import Predictions
 from varnet.nn.theorem1 import Report
 from varnet.runs.opening import Finished
+from varnet.runs.shelf import Stored
 
 
 def layers(model: nn.Module, x: Tensor, y: Tensor) -> None:
@@ -42,6 +43,8 @@ def runs(folder: Path) -> None:
     assert_type(found, Finished)
     assert_type(varnet.open_run(str(folder)).model, nn.Module)
     assert_type(found.metrics, dict)
+    assert_type(varnet.load("digits_layer"), Stored)
+    assert_type(varnet.load(folder).model, nn.Module)
 
 
 def context(model: nn.Module) -> AbstractContextManager[nn.Module]:

@@ -12,7 +12,7 @@ import yaml
 import varnet
 from tests.composing import tiny
 from tests.nn.refused import assert_refused
-from varnet.cli import evaluate, publish
+from varnet.cli import attack, evaluate, publish
 from varnet.cli.train import run
 from varnet.data.fetch import cache_path
 from varnet.data.folder import data_folder
@@ -206,6 +206,15 @@ def test_a_network_that_is_there_is_what_its_card_says(name):
     wanted, n = found.card["modes"][mode]["accuracy"] / 100, len(seen.y)
     spread = math.sqrt(max(wanted * (1 - wanted), 1 / n) / n)
     assert metrics.accuracy(seen.log_probs, seen.y) / 100 == pytest.approx(wanted, abs=5 * spread)
+
+
+def test_a_network_that_is_there_is_attacked_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    few = ["iterations=2", "samples=2", "images=4", "candidates=10", "eot=0", "transfer=false", "threads=1"]
+    assert attack.main(["digits_layer", *few]) == 0
+    results = json.loads((tmp_path / "outputs" / "stored" / "digits_layer" / "attack.json").read_text())
+    (line,) = results["lines"]
+    assert line["images"] == len(line["which"]) == len(line["outcomes"]["2"][0]) == 4 and results["comparisons"] == []
 
 
 def test_what_is_there_is_not_too_large():

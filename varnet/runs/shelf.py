@@ -25,6 +25,7 @@ from varnet.runs import stored
 from varnet.runs.build import build_model, load_data
 from varnet.runs.composing import CONFIGS
 from varnet.runs.custom import CUSTOM
+from varnet.runs.identity import plain as values_of
 from varnet.runs.packing import unpacked
 from varnet.runs.schema import check
 
@@ -171,7 +172,7 @@ def _built(path: Path, card: dict, cfg: DictConfig) -> nn.Module:
 
 def _least(card: dict, cfg: DictConfig) -> int:
     """Weights of the network without noise, counted without memory for them."""
-    options = {key: value for key, value in cfg.model.items() if key != "name"}
+    options = {key: value for key, value in values_of(cfg.model).items() if key != "name"}
     try:
         with torch.device("meta"):
             plain = networks.build(cfg.model.name, card["in_shape"], card["classes"], **options, layers="none")
