@@ -146,7 +146,7 @@ def test_a_damaged_file_is_refused(shelves, tmp_path):
     (tmp_path / shelf.FILE).write_bytes(content)
     assert_refused(lambda: varnet.load(tmp_path), None, "restore the folder")
     (tmp_path / shelf.FILE).unlink()
-    assert_refused(lambda: varnet.load(tmp_path), None, "cannot be read (No such file or directory)")
+    assert_refused(lambda: varnet.load(tmp_path), None, "is no file: restore the folder")
 
 
 def test_another_network_is_noticed(here):

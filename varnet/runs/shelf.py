@@ -66,6 +66,8 @@ def load(name: str | Path) -> Stored:
     card = read_card(folder)
     cfg = _config(card, folder)
     path = folder / FILE
+    if not path.is_file():  # a pipe would be waited for
+        raise ConfigError(f"{path} is no file: restore the folder")
     try:
         if digest(path) != card["sha256"]:
             raise tensors.Unreadable("is not the one that its card was written for")
@@ -123,7 +125,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     """What a card says, every value that is needed to open the network checked."""
     path = folder / CARD
     try:
-        card = OmegaConf.to_container(stored.load(path))
+        card: Any = OmegaConf.to_container(stored.load(path))
         assert isinstance(card, dict)
     except stored.Refused as error:
         raise ConfigError(f"{path} {error}: restore it, or open no network of a stranger") from error
