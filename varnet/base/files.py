@@ -116,20 +116,20 @@ def content(path: Path, most: int = MOST) -> bytes:
     return again(attempt)
 
 
-@contextlib.contextmanager
-def reading(path: Path, most: int) -> Iterator[BinaryIO]:
-    """The same to read from."""
+def reading(path: Path, most: int | None = None) -> BinaryIO:
+    """A file, of at most so many bytes, to be read. A pipe, a device or a folder by that name is refused: one may never
+    answer, another never end."""
     opened = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY)
     try:
         about = os.fstat(opened)
         if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "is no file", str(path))
-        if about.st_size > most:
-            raise OSError(errno.EFBIG, f"is larger than {most:,} bytes", str(path))
-        with open(opened, "rb", closefd=False) as file:
-            yield file
-    finally:
+            raise OSError(errno.EINVAL, "it is a folder, a pipe or a device, not a file", str(path))
+        if most is not None and about.st_size > most:
+            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+        return open(opened, "rb")
+    except BaseException:
         os.close(opened)
+        raise
 
 
 def appending(path: Path) -> BinaryIO:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from varnet.base.files import reading
 from varnet.data.official import Arrays
 
 FORMAT = "varnet data 1"
@@ -32,21 +33,24 @@ class Cached:
     path: Path | None  # None where the folder could not be written to
 
 
-def read(path: Path, name: str) -> Cached:
-    """Raises FileNotFoundError or DamagedCache."""
+def read(path: Path, name: str, most: int) -> Cached:
+    """Raises FileNotFoundError or DamagedCache. most: bytes that the dataset can have; no file makes us read more."""
     try:
-        with open(path, "rb") as file:
+        with reading(path) as file:
             header = _header(file.readline(LONGEST_HEADER), name)
-            payload = np.fromfile(file, np.uint8)
+            shapes = [header["shapes"][key] for key in KEYS]
+            sizes = [prod(shape) for shape in shapes]
+            left = os.fstat(file.fileno()).st_size - file.tell()
+            if sum(sizes) > most:
+                raise DamagedCache(f"it claims {sum(sizes):,} bytes, and {name} has no more than {most:,}")
+            if left != sum(sizes):
+                raise DamagedCache(f"it has {left:,} of {sum(sizes):,} bytes")
+            payload = np.fromfile(file, np.uint8, sum(sizes))
     except FileNotFoundError:
         raise
     except OSError as error:
         raise DamagedCache(f"it cannot be read: {error.strerror}") from error
-    shapes = [header["shapes"][key] for key in KEYS]
-    sizes = [prod(shape) for shape in shapes]
-    if len(payload) != sum(sizes):
-        raise DamagedCache(f"it has {len(payload):,} of {sum(sizes):,} bytes")
-    if zlib.crc32(payload.data) != header["crc32"]:
+    if len(payload) != sum(sizes) or zlib.crc32(payload.data) != header["crc32"]:
         raise DamagedCache("its checksum is wrong")
     parts = np.split(payload, np.cumsum(sizes)[:-1])
     return Cached({k: p.reshape(s) for k, p, s in zip(KEYS, parts, shapes, strict=True)}, header["source"], path)
@@ -75,9 +79,9 @@ def _header(line: bytes, name: str) -> dict:
     try:
         header = json.loads(line)
         shapes = [header["shapes"][key] for key in KEYS]
-        fits = header["format"] == FORMAT and header["dataset"] == name and "source" in header and "crc32" in header
-        fits &= all(isinstance(n, int) and n >= 0 for shape in shapes for n in shape)
-    except (ValueError, TypeError, KeyError) as error:
+        fits = header["format"] == FORMAT and header["dataset"] == name and "crc32" in header
+        fits &= isinstance(header["source"], str) and all(isinstance(n, int) and n >= 0 for s in shapes for n in s)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedCache("it does not begin with varnet's header") from error
     if not fits:
         raise DamagedCache(f"it holds something else than {FORMAT!r} of {name}")

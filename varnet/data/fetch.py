@@ -29,27 +29,27 @@ FAILURES = (SourceError, OSError, RuntimeError, ValueError, KeyError, EOFError, 
 def fetch(spec: "Fetched", folder: Path) -> Cached:
     """Raises DataError with everything that was tried."""
     reasons: list[str] = []
-    if cached := _read_cache(spec.name, folder, reasons):
+    if cached := _read_cache(spec, folder, reasons):
         return cached
     for damage in reasons:
         log.warning("%s: %s; it is fetched anew", spec.name, damage)
     if unwritable := why_unwritable(folder):
         return _without_cache(spec, folder, unwritable, reasons)
     with one_process_at_a_time(folder, spec.name), scratch_folder(folder) as scratch:
-        if cached := _read_cache(spec.name, folder, []):  # another process may have been faster
+        if cached := _read_cache(spec, folder, []):  # another process may have been faster
             return cached
         arrays, source = _first_good(spec, folder, scratch, spec.sources, reasons)
-        return _write_cache(spec.name, folder, scratch, arrays, source)
+        return _write_cache(spec, folder, scratch, arrays, source)
 
 
 def cache_path(name: str, folder: Path) -> Path:
     return folder / f"varnet_{name}.bin"
 
 
-def _read_cache(name: str, folder: Path, reasons: list[str]) -> Cached | None:
-    path = cache_path(name, folder)
+def _read_cache(spec: "Fetched", folder: Path, reasons: list[str]) -> Cached | None:
+    path = cache_path(spec.name, folder)
     try:
-        return cache.read(path, name)
+        return cache.read(path, spec.name, spec.official.size)
     except FileNotFoundError:
         return None
     except cache.DamagedCache as error:
@@ -94,8 +94,8 @@ def _read_source(spec: "Fetched", folder: Path, scratch: Path, source: Source, l
         return spec.official.decode(files)
 
 
-def _write_cache(name: str, folder: Path, scratch: Path, arrays: Arrays, source: str) -> Cached:
-    path = cache_path(name, folder)
+def _write_cache(spec: "Fetched", folder: Path, scratch: Path, arrays: Arrays, source: str) -> Cached:
+    name, path = spec.name, cache_path(spec.name, folder)
     total = sum(array.nbytes for array in arrays.values())
     try:
         with progress(f"{name}: writing {path}", total) as advance:
@@ -106,7 +106,7 @@ def _write_cache(name: str, folder: Path, scratch: Path, arrays: Arrays, source:
             f"{error.strerror or error}; make room or set data_dir (or VARNET_DATA) to another folder, "
             "or use dataset=digits, which needs no files."
         ) from error
-    return cache.read(path, name)
+    return cache.read(path, name, spec.official.size)
 
 
 def _nothing_worked(spec: "Fetched", folder: Path, reasons: list[str]) -> str:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import BinaryIO
 
+from varnet.base.files import appending
 from varnet.errors import DataError
 
 log = logging.getLogger(__name__)
@@ -57,14 +58,14 @@ def one_process_at_a_time(folder: Path, name: str) -> Iterator[None]:
     """So that two runs that start together fetch once. Where locks do not work, both fetch, which does no harm."""
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(open(folder / f".varnet_{name}.lock", "a"))
+            file = stack.enter_context(appending(folder / f".varnet_{name}.lock"))
             _lock(file, name)
         except (ImportError, OSError) as error:  # no fcntl on Windows, a file system without locks, another user's file
             log.info("%s: fetching without a lock (%s)", name, error)
         yield  # closing the file releases the lock, as does the end of the process
 
 
-def _lock(file: IO, name: str) -> None:
+def _lock(file: BinaryIO, name: str) -> None:
     import fcntl
 
     try:

