@@ -56,10 +56,10 @@ def honest_sparse(path: Path) -> None:
 
 
 BAD_CACHES: dict[Callable[[Path], None], str] = {
-    os.mkfifo: "not a file",
+    os.mkfifo: "is no file",
     sparse: "it does not begin with varnet's header",
     honest_sparse: "bytes, and mnist has no more than",
-    lambda path: path.symlink_to("/dev/zero"): "not a file",
+    lambda path: path.symlink_to("/dev/zero"): "is no file",
     lambda path: path.write_bytes(b"[" * 4000 + b"\n"): "it does not begin with varnet's header",
 }
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from varnet.attack.gradient import Attack
+from varnet.base.text import in_picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,9 +90,9 @@ def figure(lines: list[dict], title: str) -> "Figure":
     for row in lines:
         axis = left if row["attack"] == WHITE_BOX else right
         colour, style = colours[row["network"]], "--" if row["attack"].startswith("transfer") else "-"
-        axis.plot(row["iteration"], row["rate"], label=row["network"], lw=1.6, color=colour, ls=style)
+        axis.plot(row["iteration"], row["rate"], label=in_picture(row["network"]), lw=1.6, color=colour, ls=style)
         axis.fill_between(row["iteration"], row["low"], row["high"], color=colour, alpha=0.12, lw=0)
-    left.set(title=title, ylabel="successful attacks, %", ylim=(-1, 101))
+    left.set(title=in_picture(title), ylabel="successful attacks, %", ylim=(-1, 101))
     for axis in axes:
         axis.set_xlabel("iteration")
         axis.grid(alpha=0.25)

@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -123,9 +123,9 @@ def reading(path: Path, most: int | None = None) -> BinaryIO:
     try:
         about = os.fstat(opened)
         if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "it is a folder, a pipe or a device, not a file", str(path))
+            raise OSError(errno.EINVAL, "is no file but a folder, a pipe or a device", str(path))
         if most is not None and about.st_size > most:
-            raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+            raise OSError(errno.EFBIG, f"is larger than {most:,} bytes", str(path))
         return open(opened, "rb")
     except BaseException:
         os.close(opened)

@@ -37,7 +37,7 @@ def phase_transition(history: list[dict], samples: int, title: str, classes: int
             axes[0].plot(epochs, values, label=label.format(k=samples), color=colour, lw=1.8)
     if classes:
         axes[0].axhline(100 / classes, color="black", lw=0.8, ls=":", label="chance")
-    axes[0].set(ylabel="test accuracy, %", ylim=(0, 101), title=title)
+    axes[0].set(ylabel="test accuracy, %", ylim=(0, 101), title=in_picture(title))
     if alphas:
         _draw_log_alpha(axes[1], rows, sorted(alphas))
     for axis in axes:
@@ -52,7 +52,7 @@ def _draw_log_alpha(axis, rows: list[dict], names: list[str]) -> None:
     for name in names:
         found = [(row["epoch"], row["log_alpha"][name]) for row in rows if name in row["log_alpha"]]
         epochs = [epoch for epoch, _ in found]
-        (line,) = axis.plot(epochs, [a["mean"] for _, a in found], lw=1.8, label=name)
+        (line,) = axis.plot(epochs, [a["mean"] for _, a in found], lw=1.8, label=in_picture(name))
         low, high = np.array([[a["min"], a["max"]] for _, a in found]).T
         if (high > low).any():
             axis.fill_between(epochs, low, high, color=line.get_color(), alpha=0.15, lw=0)

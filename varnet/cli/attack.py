@@ -18,14 +18,12 @@ Time: four LeNet-5 on MNIST, two of them stochastic, with 200 images and 120 ite
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
-from rich.table import Table
 
+from varnet.base import terminal
 from varnet.base.invocation import as_typed
 from varnet.runs.composing import CONFIGS
 
@@ -42,7 +40,7 @@ RESULT = "attack.json"
 
 def main(arguments: list[str]) -> int:
     if not arguments or {"-h", "--help"} & set(arguments):
-        print(as_typed(__doc__ + "\n" + DEFAULTS.read_text()), end="")
+        print(as_typed(__doc__ + "\n" + DEFAULTS.read_text(encoding="utf-8")), end="")
         return 0 if arguments else 2
 
     from varnet.attack.rates import compared
@@ -81,7 +79,7 @@ def settings(overrides: list[str]) -> DictConfig:
 
     checks = CODE | {
         "threads": THREADS, "data_dir": or_null(FOLDER), "out": or_null(FOLDER),
-        "ensemble": one_of(True, False, "each"), "images": whole(1), "candidates": whole(1), "eot": whole(0),
+        "ensemble": one_of(True, False, "each"), "images": whole(1), "candidates": whole(1), "eot": whole(0, 10**6),
         "transfer": SWITCH,
     }  # fmt: skip
     return overridden(OmegaConf.load(DEFAULTS), overrides, checks)
@@ -197,19 +195,17 @@ def write(results: dict, folder: Path) -> None:
 def show(results: dict, folder: Path) -> None:
     from varnet.attack.rates import milestones
 
-    console = Console(width=None if sys.stdout.isatty() else 130)
     options, lines = results["options"], results["lines"]
     kind = "" if options["targeted"] else "un"
     title = f"successful attacks, % ({options['method']}, {kind}targeted, {lines[0]['images']} images)"
-    table = Table(title=title, title_justify="left")
-    steps = milestones(options["iterations"])
-    for column in ("network", "attack", "n", *(f"{i} steps" for i in steps), "95 % at the end"):
-        table.add_column(column, justify="left" if column in ("network", "attack") else "right")
+    steps, rows = milestones(options["iterations"]), []
+    columns = {"network": "left", "attack": "left"} | dict.fromkeys(
+        ("n", *(f"{i} steps" for i in steps), "95 % at the end"), "right"
+    )
     for line in lines:
         rates = (f"{line['rate'][i]:.1f}" for i in steps)
         interval = f"{line['low'][-1]:.1f} to {line['high'][-1]:.1f}"
-        table.add_row(line["network"], line["attack"], str(line["n"]), *rates, interval)
-    console.print(table)
-    for caution in results["cautions"]:
-        console.print(f"caution: {caution}", highlight=False, soft_wrap=True)
-    console.print(f"written: {folder / 'attack.json'} and attack.png beside it", highlight=False, soft_wrap=True)
+        rows.append([line["network"], line["attack"], str(line["n"]), *rates, interval])
+    terminal.console(130).print(terminal.table(columns, rows, title))
+    terminal.show((f"caution: {caution}" for caution in results["cautions"]), 130)
+    terminal.show([f"written: {folder / 'attack.json'} and attack.png beside it"], 130)

@@ -9,13 +9,11 @@ numbers go to outputs/stored/NAME.
 """
 
 import json
-import sys
 from pathlib import Path
 
 from omegaconf import OmegaConf
-from rich.console import Console
-from rich.table import Table
 
+from varnet.base import terminal
 from varnet.base.invocation import as_typed
 from varnet.runs.composing import CONFIGS
 
@@ -25,7 +23,7 @@ RESULT = "evaluation.json"
 
 def main(arguments: list[str]) -> int:
     if not arguments or {"-h", "--help"} & set(arguments):
-        print(as_typed(__doc__ + "\n" + DEFAULTS.read_text()), end="")
+        print(as_typed(__doc__ + "\n" + DEFAULTS.read_text(encoding="utf-8")), end="")
         return 0 if arguments else 2
 
     from varnet.base.device import find, tune_cpu
@@ -74,19 +72,16 @@ def write(analysis, folder: Path) -> None:
 
 
 def show(results: dict, folder: Path) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 130)
-    run, k = results["run"], results["samples"]
-    table = Table(title=f"{run['name']}, seed {run['seed']}", title_justify="left")
-    for column in ("prediction", "accuracy, %", "95 %", "NLL", "Brier", "ECE", "entropy", "mutual information"):
-        table.add_column(column, justify="left" if column == "prediction" else "right")
+    run, k, rows = results["run"], results["samples"], []
+    columns = {"prediction": "left"} | dict.fromkeys(
+        ("accuracy, %", "95 %", "NLL", "Brier", "ECE", "entropy", "mutual information"), "right"
+    )
     for name, row in results["modes"].items():
         low, high = row["accuracy_interval"]
         values = (f"{row[key]:.4f}" for key in ("nll", "brier", "ece", "entropy", "mutual_information"))
-        table.add_row(name.replace("K", str(k)), f"{row['accuracy']:.2f}", f"{low:.2f} to {high:.2f}", *values)
-    console.print(table)
-    for line in lines(results):
-        console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"written: {folder / 'evaluation.json'} and pictures beside it", highlight=False, soft_wrap=True)
+        rows.append([name.replace("K", str(k)), f"{row['accuracy']:.2f}", f"{low:.2f} to {high:.2f}", *values])
+    terminal.console(130).print(terminal.table(columns, rows, f"{run['name']}, seed {run['seed']}"))
+    terminal.show([*lines(results), f"written: {folder / 'evaluation.json'} and pictures beside it"], 130)
 
 
 def lines(results: dict) -> list[str]:

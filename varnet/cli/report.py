@@ -4,54 +4,43 @@ Prints the table and writes table.md, table.csv and curves.png to the folder --o
 listed.
 """
 
-import argparse
-import sys
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from varnet.base import plots
+from varnet.base import plots, terminal
 from varnet.base.files import write_atomically
 from varnet.base.invocation import as_typed
 from varnet.errors import ConfigError
+from varnet.launch.ending import Parser, refused
 from varnet.report import groups as report
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        description=as_typed(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(as_typed(__doc__))
     parser.add_argument("folders", nargs="+", metavar="FOLDER", help="folders of runs, or folders that hold them")
     parser.add_argument(
         "--metrics", default=",".join(report.METRICS), help="columns of the table: names in metrics.json"
     )
     parser.add_argument("--out", type=Path, default=Path("report"), help="folder of the files (default: report)")
     options = parser.parse_args(arguments)
+    terminal.tolerate()
     try:
         runs = report.read(options.folders)
         groups = report.group(runs)
         rows = report.table(groups, options.metrics.split(","))
         show(rows)
-        for line in report.incomplete(runs):
-            print(f"not finished, not counted: {line}")
+        terminal.show(f"not finished, not counted: {line}" for line in report.incomplete(runs))
         write(options.out, rows, groups, runs)
     except (ConfigError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(f"written to {options.out}: table.md, table.csv, curves.png")
+        return refused(error)
+    terminal.show([f"written to {options.out}: table.md, table.csv, curves.png"])
     return 0
 
 
 def show(rows: report.Table) -> None:
     """Print the table."""
-    table = Table()
-    for column in rows[0]:
-        table.add_column(column, justify="left" if rows[0].index(column) < rows[0].index("n") else "right")
-    for row in rows[1:]:
-        table.add_row(*row)
-    console = Console()
-    Console(width=None if console.is_terminal else 200).print(table)
+    last = rows[0].index("n")
+    columns = {column: "left" if i < last else "right" for i, column in enumerate(rows[0])}
+    terminal.console(200).print(terminal.table(columns, rows[1:]))
 
 
 def write(folder: Path, rows: report.Table, groups: list[report.Group], runs: list[report.Run]) -> None:

@@ -126,7 +126,7 @@ class Board:
         self.start = sum(map(progress, jobs))
         self.bar = None
         if sys.stdout.isatty():
-            self.bar = Progress(TextColumn("runs"), BarColumn(), TextColumn("{task.fields[note]}"))
+            self.bar = Progress(TextColumn("runs"), BarColumn(), TextColumn("{task.fields[note]}", markup=False))
             self.task = self.bar.add_task("runs", total=len(jobs), note="")
             self.bar.start()
 

@@ -1,6 +1,7 @@
 """Figure 5: a variance layer keeps its accuracy without most of its sigmas."""
 
 from varnet.base import plots
+from varnet.base.text import in_picture
 from varnet.evaluation.pruning import pruning_curve
 from varnet.paper.drawing import test_batches
 from varnet.paper.library import Library
@@ -24,7 +25,7 @@ def pruning(run: Finished, samples: int = 20) -> Drawn:
     """Draw the accuracy against the fraction of sigmas of the variance layer that are removed."""
     rows = pruning_curve(run.model, test_batches(run.data), FRACTIONS, samples, by="sigma")
     fractions = [100 * row["fraction"] for row in rows]
-    title = f"{run.cfg.name}, seed {run.cfg.seed}: smallest sigmas of dense1 removed"
+    title = in_picture(f"{run.cfg.name}, seed {run.cfg.seed}: smallest sigmas of dense1 removed")
     lines = {f"{samples} samples": [row["acc_k"] for row in rows]}
     chart = plots.curves(fractions, lines, "sigmas removed, %", "test accuracy, %", title)
     return Drawn(chart, {f"{f:g} %": row["acc_k"] for f, row in zip(fractions, rows, strict=True)})

@@ -136,7 +136,7 @@ class Kept:
 
     def _read(self) -> list[dict]:
         try:
-            found = json.loads(self.file.read_text()) if self.file else {}
+            found = json.loads(self.file.read_text(encoding="utf-8")) if self.file else {}
             return found["lines"] if found["of"] == self.of else []
         except (OSError, ValueError, KeyError, TypeError):
             return []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
+from varnet.base import terminal
 from varnet.launch.queue import Job
 from varnet.paper.library import Library, described
 from varnet.paper.targets import Part, Target
@@ -150,15 +151,14 @@ def complete(target: Target, library: Library) -> bool:
 
 def table(found: list[Line]) -> "Table":
     """A line for each row: n at each scale, hours behind what is missing."""
-    from rich.table import Table
-
-    chart = Table("target", "row", "published", *COLUMNS, "other scales", "missing", "hours")
+    rows = []
     for line in found:
         others = ", ".join(f"{counted(runs)} ({s})" for s, runs in line.runs.items() if runs and s not in COLUMNS)
         own = (counted(line.runs[scale]) if scale in line.runs else "-" for scale in COLUMNS)
-        cells = (line.target, line.row, line.published, *own, others or "-", str(len(line.missing)), hours(line))
-        chart.add_row(*cells)
-    return chart
+        missing = str(len(line.missing))
+        rows.append([line.target, line.row, line.published, *own, others or "-", missing, hours(line)])
+    columns = ("target", "row", "published", *COLUMNS, "other scales", "missing", "hours")
+    return terminal.table(dict.fromkeys(columns, "left"), rows)
 
 
 def counted(runs: dict[str, int]) -> str:

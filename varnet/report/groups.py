@@ -193,7 +193,7 @@ def table(groups: list[Group], metrics: Iterable[str] = METRICS) -> Table:
         [*(plain_text(shown(value)) for value in g.label.values()), str(len(g.runs)), *(cell(g, m) for m in metrics)]
         for g in groups
     ]
-    return [[*labels, "n", *metrics], *rows]
+    return [[*map(plain_text, labels), "n", *metrics], *rows]
 
 
 def cell(group: Group, metric: str) -> str:
@@ -211,8 +211,8 @@ def decimals(spread: float) -> int:
 
 
 def markdown(rows: Table) -> str:
-    """The table as Markdown."""
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    """The table as Markdown; no cell ends early or begins a tag."""
+    lines = ["| " + " | ".join(cell.replace("|", r"\|").replace("<", "&lt;") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]) + "\n"
 
 
@@ -223,7 +223,8 @@ def as_csv(groups: list[Group]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     labels = list(groups[0].label) if groups else []
-    writer.writerow([*labels, "n", *(f"{name}_{what}" for name in names for what in ("mean", "std"))])
+    header = [*labels, "n", *(f"{name}_{what}" for name in names for what in ("mean", "std"))]
+    writer.writerow(map(_no_formula, header))
     for one in groups:
         values = (value for name in names for value in (one.mean(name), one.std(name)))
         writer.writerow([*map(_no_formula, one.label.values()), len(one.runs), *values])

@@ -97,7 +97,7 @@ def read(path: Path) -> list[Row]:
     if not path.exists():
         return []
     try:
-        return [from_dict(values) for values in json.loads(path.read_text())]
+        return [from_dict(values) for values in json.loads(path.read_text(encoding="utf-8"))]
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} holds no rows of a table: restore it, or delete it") from error
 

@@ -177,7 +177,7 @@ class Progress:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (TextColumn("epoch"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
-            self.bar = Progress(*columns, TextColumn("{task.fields[note]}"))
+            self.bar = Progress(*columns, TextColumn("{task.fields[note]}", markup=False))
             self.task = self.bar.add_task("epochs", total=total, completed=done, note="")
 
     def __enter__(self) -> "Progress":
