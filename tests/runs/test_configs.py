@@ -18,10 +18,10 @@ from varnet.cli.train import run
 from varnet.launch.command import flags_first
 from varnet.launch.ending import stopped_in_a_sentence
 from varnet.runs import composing
-from varnet.runs import schema as config
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import folder_of
 from varnet.runs.identity import differences, digest, identity
+from varnet.runs.meaning import check_new
 from varnet.runs.overrides import explain
 
 CONFIGS = ROOT / "configs"
@@ -36,7 +36,7 @@ PAIRING = {"lenet5": "mnist", "lenet300": "mnist", "fc": "mnist", "vgg": "cifar1
 def test_every_file_composes_and_passes_the_check(group):
     for path in (CONFIGS / group).glob("*.yaml"):
         own = [f"{group}.target=package.module:function"] if path.stem == "custom" else []
-        config.check(composed(f"{group}={path.stem}", *own))
+        check_new(composed(f"{group}={path.stem}", *own))
 
 
 @pytest.mark.parametrize("model", NAMES["model"])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, fx, nn
 
-from varnet.base.checks import SWITCH, Check, number, one_of, or_null, whole
+from varnet.base.checks import COUNT, SWITCH, Check, number, one_of, or_null, whole
 from varnet.errors import ConfigError
 from varnet.evaluation.metrics import average_probs, check_numbers, log_likelihood
 from varnet.evaluation.predictions import is_stochastic, isolated
@@ -44,8 +44,8 @@ class Attack:
     def __post_init__(self) -> None:
         one_of(*METHODS)("method", self.method)
         for key, check in {
-            "iterations": whole(0), "samples": whole(1), "seed": whole(0), "targeted": SWITCH, "random_start": SWITCH,
-            "step": number(0, LONGEST, above=True), "epsilon": or_null(number(0, LONGEST)),
+            "iterations": whole(0, 10**6), "samples": COUNT, "seed": whole(0), "targeted": SWITCH,
+            "random_start": SWITCH, "step": number(0, LONGEST, above=True), "epsilon": or_null(number(0, LONGEST)),
             "judged": or_null(Check(whole(1, self.samples).fits, f"a whole number from 1 to samples={self.samples}")),
         }.items():  # fmt: skip
             check(key, getattr(self, key))

@@ -6,6 +6,7 @@
 
 import math
 import numbers
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -29,10 +30,12 @@ def whole(low: int = 0, high: int = 2**63 - 1) -> Check:
 
 
 def number(low: float = -math.inf, high: float = math.inf, above: bool = False, below: bool = False) -> Check:
-    """A finite number in [low, high]; `above` and `below` leave out the ends."""
+    """A finite number in [low, high]; `above` and `below` leave out the ends. Whole ones are those that torch takes."""
 
     def fits(v: object) -> bool:
-        if isinstance(v, bool) or not isinstance(v, numbers.Real) or not math.isfinite(v):
+        if isinstance(v, bool) or not isinstance(v, numbers.Real):
+            return False
+        if not (-(2**63) <= v < 2**63 if isinstance(v, int) else math.isfinite(v)):
             return False
         return (v > low if above else v >= low) and (v < high if below else v <= high)
 
@@ -60,15 +63,21 @@ def _is_interval(v: object) -> bool:
     return isinstance(v, Iterable) and len(ends := list(v)) == 2 and all(map(FINITE.fits, ends)) and ends[0] < ends[1]
 
 
+def _is_path(v: object) -> bool:
+    """That every file system and terminal can hold: Cc are control characters, Cs bytes that are no UTF-8."""
+    return isinstance(v, str) and v != "" and not any(unicodedata.category(c) in ("Cc", "Cs") for c in v)
+
+
 def _is_folder_name(v: object) -> bool:
-    return isinstance(v, str) and all(part not in ("", ".", "..") for part in v.split("/"))
+    return _is_path(v) and all(part not in ("", ".", "..") for part in str(v).split("/"))
 
 
 FINITE = number()
 SWITCH = one_of(True, False)
 TEXT = Check(lambda v: isinstance(v, str) and v != "", "a name")
-FOLDER = Check(TEXT.fits, "the name of a folder (a number as ./5)")
-FOLDER_INSIDE = Check(_is_folder_name, "a name of a folder inside out_dir")
+COUNT = whole(1, 10**6)  # of what is done so many times
+FOLDER = Check(_is_path, "the name of a folder (a number as ./5), in UTF-8 and without control characters")
+FOLDER_INSIDE = Check(_is_folder_name, "a name of a folder inside out_dir, in UTF-8 and without control characters")
 INTERVAL = Check(_is_interval, "two numbers, the smaller first, or null for none")
 SEED = whole(0, 2**31 - 1)
 THREADS = or_null(whole(1, 1024))

@@ -6,6 +6,7 @@ import sys
 from difflib import get_close_matches
 
 from varnet.base.invocation import STARTED
+from varnet.base.text import plain_text
 
 COMMANDS = {  # name -> (what it does, function of its module)
     "train": ("train one network, or sweep with -m", "command_line"),
@@ -39,7 +40,7 @@ def main() -> None:
     if name not in COMMANDS:
         close = get_close_matches(name, COMMANDS, 1)
         hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(COMMANDS)}"
-        print(f"error: there is no command {name}: {hint}", file=sys.stderr)
+        print(f"error: there is no command {plain_text(name)}: {hint}", file=sys.stderr)
         sys.exit(2)
     os.environ[STARTED] = "varnet"
     sys.argv[:2] = [f"varnet {name}"]

@@ -53,10 +53,13 @@ def main(arguments: list[str]) -> int:
 
 
 def settings(overrides: list[str]) -> DictConfig:
-    from varnet.base.checks import number, or_null, whole
+    from varnet.base.checks import FOLDER, number, or_null, whole
     from varnet.runs.overrides import CODE, overridden
 
-    checks = CODE | {"threshold": or_null(number()), "threads": whole(1, 1024), "repeats": whole(0)}
+    checks = CODE | {
+        "threshold": or_null(number()), "threads": whole(1, 1024), "repeats": whole(0, 10**6),
+        "out": or_null(FOLDER), "data_dir": or_null(FOLDER),
+    }  # fmt: skip
     return overridden(OmegaConf.create(DEFAULTS), overrides, checks)
 
 

@@ -3,16 +3,17 @@
 The official MD5 sums are checked again on what the cached file holds, so this also verifies data fetched earlier.
 """
 
-import argparse
 import logging
 import sys
 
 from varnet.base.invocation import as_typed
+from varnet.base.terminal import tolerate
 from varnet.data import DATASETS, NAMES
 from varnet.data.fetch import fetch
 from varnet.data.fetched import Fetched
 from varnet.data.folder import data_folder
 from varnet.errors import DataError, SourceError
+from varnet.launch.ending import Parser, sentence
 
 
 def report(name: str, data_dir: str | None) -> str:
@@ -31,12 +32,11 @@ def report(name: str, data_dir: str | None) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        description=as_typed(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = Parser(as_typed(__doc__))
     parser.add_argument("names", nargs="+", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--data-dir", help="folder of the data; default: the variable VARNET_DATA, else data")
     args = parser.parse_args(arguments)
+    tolerate()
     if unknown := [name for name in args.names if name not in NAMES]:
         parser.error(f"{unknown[0]} is not a dataset: choose from {', '.join(NAMES)}")
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     for name in args.names:
         try:
             print(report(name, args.data_dir), flush=True)
-        except DataError as error:
+        except (DataError, OSError) as error:
             failed = 1
-            print(f"{name}: {error}", file=sys.stderr)
+            print(f"{name}: {sentence(error)}", file=sys.stderr)
     return failed

@@ -13,12 +13,13 @@ Marks stand in README.md, RESULTS.md and the pages of docs/results (varnet/repor
 text around them is written by hand, and nothing else writes to these pages.
 """
 
-import sys
 from pathlib import Path
 
 from varnet.base.files import write_atomically
+from varnet.base.terminal import tolerate
 from varnet.cli import publish_network
 from varnet.errors import ConfigError
+from varnet.launch.ending import refused
 from varnet.runs.composing import PACKAGE
 
 ROOT = PACKAGE.parent  # of the checkout
@@ -29,15 +30,15 @@ def pages(root: Path) -> list[Path]:
     from varnet.report.marks import has_marks
 
     found = [root / "README.md", root / "RESULTS.md", *sorted((root / "docs" / "results").glob("*.md"))]
-    return [page for page in found if page.is_file() and has_marks(page.read_text())]
+    return [page for page in found if page.is_file() and has_marks(page.read_text(encoding="utf-8"))]
 
 
 def stale(root: Path) -> dict[Path, str]:
     """The pages whose marks are to be filled anew, with the text that they should have."""
     from varnet.report.marks import filled
 
-    texts = {page: filled(page.read_text(), root / "docs" / "results") for page in pages(root)}
-    return {page: text for page, text in texts.items() if text != page.read_text()}
+    texts = {page: filled(page.read_text(encoding="utf-8"), root / "docs" / "results") for page in pages(root)}
+    return {page: text for page, text in texts.items() if text != page.read_text(encoding="utf-8")}
 
 
 def parse(arguments: list[str]) -> tuple[Path | None, list[str]]:
@@ -67,6 +68,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
     if help_wanted:
         print(publish_network.__doc__ if publish_network.asked(arguments) else __doc__, end="")
         return 0
+    tolerate()
     try:
         source, names = parse(arguments)
         if source is not None:
@@ -81,16 +83,13 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
 
             rebuild(TARGETS, root / "docs" / "results")
         found = stale(root)
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    except (ConfigError, OSError) as error:
+        return refused(error)
     if "--check" not in arguments:
         for page, text in found.items():
             write_atomically(page, text)
         return 0
     if found:
         differing = [str(page.relative_to(root)) for page in found]
-        print(
-            f"error: {', '.join(differing)} differs from docs/results: run python scripts/publish.py", file=sys.stderr
-        )
-    return 1 if found else 0
+        return refused(f"{', '.join(differing)} differs from docs/results: run python scripts/publish.py", 1)
+    return 0

@@ -74,7 +74,21 @@ def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str
     check(options | passed)
     if int(options["jobs"]) > 1:
         passed.setdefault("threads", "1")
-    return chosen(arguments, targets), options, tuple(f"{key}={value}" for key, value in passed.items())
+    names, overrides = chosen(arguments, targets), tuple(f"{key}={value}" for key, value in passed.items())
+    if overrides:
+        check_passed_on(overrides)
+    return names, options, overrides
+
+
+def check_passed_on(overrides: tuple[str, ...]) -> None:
+    """Refuse what train.py would refuse, before anything is looked at for it."""
+    from varnet.runs import schema
+    from varnet.runs.composing import composed
+    from varnet.runs.overrides import said
+
+    with said(overrides):
+        cfg = composed(*overrides)
+    schema.check(cfg)
 
 
 def chosen(arguments: list[str], targets: list[str]) -> list[str]:
@@ -96,8 +110,8 @@ def check(options: dict[str, str]) -> None:
         if key in CHOICES and not set(given) <= set(CHOICES[key]):
             raise ConfigError(f"is invalid: use {' or '.join(CHOICES[key])}", key, value)
         counted = key in ("seeds", "jobs") or (key == "threads" and value != "null")
-        if counted and not (value.isdecimal() and int(value) >= 1):
-            raise ConfigError("is invalid: use a whole number from 1", key, value)
+        if counted and not (value.isdecimal() and len(value) <= 4 and int(value) >= 1):
+            raise ConfigError("is invalid: use a whole number from 1 to 9999", key, value)
 
 
 def main(arguments: list[str]) -> int:
@@ -113,14 +127,12 @@ def rebuild(arguments: list[str]) -> int:
         print(help_text(), end="")
         return 0 if arguments else 2
 
-    from hydra.errors import HydraException
-
+    from varnet.base.terminal import tolerate
     from varnet.errors import Interrupted
-    from varnet.launch.ending import unwritable
+    from varnet.launch.ending import refused, unwritable
     from varnet.paper.reproduction import TARGETS
-    from varnet.runs.overrides import explain
 
-    overrides: tuple[str, ...] = ()
+    tolerate()
     try:
         if "status" in arguments:
             return status([a for a in arguments if a != "status"])
@@ -130,19 +142,14 @@ def rebuild(arguments: list[str]) -> int:
         print("stopped; the same command goes on from the checkpoints", file=sys.stderr)
         return 130
     except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except HydraException as error:
-        print(f"error: {explain(error, list(overrides))}", file=sys.stderr)
-        return 2
+        return refused(error)
     except OSError as error:
         return unwritable(error)
 
 
 def status(arguments: list[str]) -> int:
     """List what there is of every row and what is missing."""
-    from rich.console import Console
-
+    from varnet.base import terminal
     from varnet.base.invocation import command
     from varnet.paper import status
     from varnet.paper.reproduction import TARGETS
@@ -152,7 +159,7 @@ def status(arguments: list[str]) -> int:
     names, options, overrides = parse(named, list(TARGETS))
     library = stored(options, overrides, missing=True)
     found = status.lines([TARGETS[name] for name in names], library)
-    Console(width=None if sys.stdout.isatty() else WIDTH).print(status.table(found))
+    terminal.console(WIDTH).print(status.table(found))
     print(status.summary(found))
     if any(line.missing for line in found):
         own = " ".join([*(f"{key}={options[key]}" for key in ("seeds", "scale")), *overrides])
@@ -174,6 +181,7 @@ def stored(options: dict[str, str], overrides: tuple[str, ...], missing: bool) -
 def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) -> int:
     """Run what is missing, write what can be made; 1 if that is not all."""
     from varnet.base.device import tune_cpu
+    from varnet.launch.ending import sentence
     from varnet.launch.queue import run_queue
     from varnet.paper.reproduction import TARGETS
     from varnet.paper.status import complete
@@ -189,7 +197,7 @@ def made(names: list[str], options: dict[str, str], overrides: tuple[str, ...]) 
     written = write(names, library, out)
     failed += [f"{name}: {reason}" for name, reason in library.failures.items()]
     for line in failed:
-        print(line, file=sys.stderr)
+        print(sentence(line), file=sys.stderr)
     if unmade := [name for name in names if name not in written and name not in library.failures]:
         print(f"no finished run yet for: {', '.join(unmade)}", file=sys.stderr)
     return 1 if failed or unmade else 0
@@ -252,7 +260,7 @@ def written_by_hand(path: Path) -> bool:
     """Whether this is a page of docs/results, whose tables publish.py fills."""
     from varnet.report.marks import has_marks
 
-    return path.suffix == ".md" and path.is_file() and has_marks(path.read_text())
+    return path.suffix == ".md" and path.is_file() and has_marks(path.read_text(encoding="utf-8"))
 
 
 def files_of(title: str, found: "list[Row] | Drawn") -> dict[str, bytes | str]:

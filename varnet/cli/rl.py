@@ -19,14 +19,13 @@ import zlib
 from pathlib import Path
 
 import hydra
-from hydra.errors import HydraException
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
 from varnet.base.files import write_atomically
 from varnet.base.plots import rendered
+from varnet.base.terminal import tolerate
 from varnet.errors import CheckpointError, ConfigError, Interrupted
-from varnet.launch.command import alone, flags_first, named_folder
+from varnet.launch.command import alone, by_hydra, flags_first, named_folder
 from varnet.launch.ending import stop, stopped_in_a_sentence
 from varnet.paper import scores
 from varnet.paper.fig6 import chart_of
@@ -38,7 +37,7 @@ from varnet.rl.sweep import sweep as run_sweep
 from varnet.runs import life
 from varnet.runs.composing import RL_CONFIGS
 from varnet.runs.folder import RL, folder_of
-from varnet.runs.overrides import explain
+from varnet.runs.overrides import said
 from varnet.runs.resuming import resumed
 
 SWEEP = ("-m", "--multirun")
@@ -96,6 +95,7 @@ def command_line(arguments: list[str]) -> None:
     """Run the command: what Hydra would report over many lines is said in one; resume= and render= bypass
     composition."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
+    tolerate()
     sys.argv[1:] = arguments = flags_first(arguments)
     overrides = [a for a in arguments if not a.startswith("-")]
     flags = [a for a in arguments if a.startswith("-")]
@@ -107,7 +107,9 @@ def command_line(arguments: list[str]) -> None:
             print("policy: {}\nscore of the episode: {:.0f}".format(*render.gif(shown)))
         elif folder:
             alone(folder, "resume", flags)
-            attempt(resumed(folder, others, RL), folder)
+            with said(overrides, "rl"):
+                cfg = resumed(folder, others, RL)
+            attempt(cfg, folder)
         elif flags and set(flags) <= set(SWEEP) and not any(o.startswith("hydra/launcher") for o in overrides):
             configs = grid(overrides)
             make_env(configs[0]).close()  # a missing package is said once, not by every run
@@ -115,10 +117,8 @@ def command_line(arguments: list[str]) -> None:
         else:
             if not flags:
                 composed(overrides)
-            main()
+            by_hydra(main, overrides, "rl")
     except (ConfigError, CheckpointError) as error:
         stop(error, 2)
-    except (HydraException, OmegaConfBaseException, ValueError) as error:
-        stop(explain(error, overrides, "rl"), 2)
-    except OSError as error:  # after Hydra's, some of which are OSErrors too
+    except OSError as error:
         stop(f"{error.strerror or error} ({error.filename}): put it right and start again", 4)

@@ -12,23 +12,22 @@ from pathlib import Path
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig
-from omegaconf.errors import OmegaConfBaseException
 
 from varnet.base import distributed
+from varnet.base.terminal import tolerate
 from varnet.errors import ConfigError
 from varnet.launch import jobs, sweep
-from varnet.launch.command import alone, flags_first, named_folder
+from varnet.launch.command import alone, by_hydra, flags_first, named_folder
 from varnet.launch.ending import leave, stop, stopped_in_a_sentence
 from varnet.launch.table import print_table
 from varnet.runs import life
 from varnet.runs.composing import CONFIGS, composed
 from varnet.runs.folder import folder_of
-from varnet.runs.overrides import explain
+from varnet.runs.meaning import check_new
+from varnet.runs.overrides import said
 from varnet.runs.resuming import resumed
-from varnet.runs.schema import check
 from varnet.runs.training import TRAINING
 
 HELD_OUT = ("dataset.validation_size=", "dataset=custom")  # which may have images of its own
@@ -65,9 +64,10 @@ def main(cfg: DictConfig) -> float:
 
 def command_line(arguments: list[str]) -> None:
     """What Hydra would report over many lines is said in one; resume= bypasses composition, -m is a sweep."""
+    tolerate()
     sys.argv[1:] = arguments = flags_first(arguments)
     if distributed.rank() > 0:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first process speaks for all
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - the first process speaks for all
     overrides = [a for a in arguments if not a.startswith("-")]
     flags = [a for a in arguments if a.startswith("-")]
     several = set(flags) in ({"-m"}, {"--multirun"})
@@ -78,18 +78,23 @@ def command_line(arguments: list[str]) -> None:
         if folder:
             alone(folder, "resume", flags)
             logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stdout)
-            cfg = resumed(folder, others)
+            with said(overrides):
+                cfg = resumed(folder, others)
             stopped_in_a_sentence(lambda: attempt(cfg, folder))
             return
         if several:
-            planned = sweep.plan(CONFIGS, overrides)
+            with said(overrides):
+                planned = sweep.plan(CONFIGS, overrides)
         elif not flags:
-            check(composed(*overrides))
-    except (ConfigError, HydraException, OmegaConfBaseException, ValueError) as error:
-        stop(error if isinstance(error, ConfigError) else explain(error, overrides), 2)
+            with said(overrides):
+                cfg = composed(*overrides)
+            check_new(cfg)
+        if not several:
+            by_hydra(main, overrides, "train")
+    except ConfigError as error:
+        stop(error, 2)
     if several:
         if not planned.jobs and not any(o.startswith(HELD_OUT) for o in overrides):
             print(f"the search chooses by the test set: with {HELD_OUT[0]}5000 it does by acc_k_val", file=sys.stderr)
         code = sweep.carry_out(planned, main, arguments)
         (leave if planned.ray and code >= 128 else sys.exit)(code)
-    main()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from varnet.base.text import plain_text
 from varnet.data import cache
 from varnet.data.cache import Cached
 from varnet.data.folder import one_process_at_a_time, scratch_folder, why_unwritable
@@ -119,5 +120,5 @@ def _nothing_worked(spec: "Fetched", folder: Path, reasons: list[str]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    text = one_line(error) or type(error).__name__
+    text = plain_text(one_line(error)) or type(error).__name__
     return text if len(text) <= 300 else text[:297] + "..."

@@ -20,8 +20,12 @@ ABANDONED = 24 * 3600  # seconds after which the scratch folder of a killed proc
 
 def data_folder(data_dir: str | os.PathLike | None = None) -> Path:
     """The argument, else the environment variable VARNET_DATA, else `data`."""
-    folder = Path(data_dir or os.environ.get("VARNET_DATA") or "data").expanduser()
-    if folder.exists() and not folder.is_dir():
+    try:
+        folder = Path(data_dir or os.environ.get("VARNET_DATA") or "data").expanduser()
+        is_file = folder.exists() and not folder.is_dir()
+    except (OSError, ValueError, RuntimeError) as error:  # a name that is too long, a home that nobody has
+        raise DataError(f"data_dir={data_dir} cannot be used ({error}): name another folder") from error
+    if is_file:
         raise DataError(f"data_dir={folder} is a file: name a folder (data_dir=FOLDER or the variable VARNET_DATA).")
     return folder
 

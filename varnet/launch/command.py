@@ -3,11 +3,14 @@
 import errno
 import json
 import os
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from varnet.base.checks import FOLDER
 from varnet.errors import ConfigError
 from varnet.runs.folder import METRICS
+from varnet.runs.overrides import explain
 from varnet.runs.shelf import home
 
 WITH_VALUE = {  # of Hydra's flags
@@ -32,7 +35,20 @@ def named_folder(overrides: list[str], key: str) -> tuple[Path | None, list[str]
     given = named[-1].partition("=")[2] if named else "null"
     if not given:
         raise ConfigError("is empty: name the folder of a run, or leave it out", key, "")
-    return None if given == "null" else Path(given), [o for o in overrides if o not in named]
+    return None if given == "null" else Path(FOLDER(key, given)), [o for o in overrides if o not in named]
+
+
+def by_hydra(main: Callable[[], None], overrides: Sequence[str], name: str) -> None:
+    """main() of a script, its complaints about the command line in one sentence. What a run itself raises is no such
+    complaint: it keeps its traceback."""
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors come here instead of being printed by Hydra
+    own = getattr(main, "__wrapped__", main).__code__
+    try:
+        main()
+    except Exception as error:
+        if any(frame.f_code is own for frame, _ in traceback.walk_tb(error.__traceback__)):
+            raise
+        raise ConfigError(explain(error, overrides, name)) from error
 
 
 def alone(folder: Path, key: str, others: list[str]) -> None:
@@ -45,11 +61,18 @@ def places_and_overrides(arguments: list[str]) -> tuple[list[Path], list[str]]:
     """The runs, which may have = in their names, and the key=value."""
     if flags := [a for a in arguments if a.startswith("-")]:
         raise ConfigError(f"{flags[0]} is not known: give runs and key=value, or only --help")
-    overrides = [a for a in arguments if "=" in a and not Path(a).exists()]
+    overrides = [a for a in arguments if "=" in a and not _is_there(a)]
     places = [Path(a) for a in arguments if a not in overrides]
     if not places:
         raise ConfigError(f"{overrides[0]} comes without a run: name the folder of a finished run")
     return places, overrides
+
+
+def _is_there(place: str) -> bool:
+    try:
+        return Path(place).exists()
+    except (OSError, ValueError):  # longer than any name
+        return False
 
 
 def folder_for(places: list[Path], out: str | None) -> Path:
@@ -76,7 +99,7 @@ def check_unlike(path: Path, same: Callable[[dict], bool], what: str) -> None:
     if not path.exists():
         return
     try:
-        found = same(json.loads(path.read_text()))
+        found = same(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError, AttributeError):
         found = False
     if not found:

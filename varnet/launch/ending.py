@@ -1,5 +1,6 @@
 """How a command ends: with one sentence and an exit code."""
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
@@ -8,7 +9,30 @@ from typing import NoReturn
 from omegaconf.errors import OmegaConfBaseException
 
 from varnet.base import distributed
+from varnet.base.terminal import tolerate
+from varnet.base.text import plain_text
 from varnet.errors import CheckpointError, DataError, Stopped, one_line
+
+
+def sentence(message: object) -> str:
+    """One line, whatever names from elsewhere are in it."""
+    return plain_text(one_line(message))
+
+
+def refused(error: object, code: int = 2) -> int:
+    """Say what is wrong; the exit code."""
+    print(f"error: {sentence(error)}", file=sys.stderr, flush=True)
+    return code
+
+
+class Parser(argparse.ArgumentParser):
+    """Of a command that takes flags; what does not fit is one sentence here, too."""
+
+    def __init__(self, description: str) -> None:
+        super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def error(self, message: str) -> NoReturn:
+        sys.exit(refused(f"{message}; {self.prog} --help tells more"))
 
 
 def stop(message: object, code: int, known: bool = True) -> NoReturn:
@@ -16,7 +40,7 @@ def stop(message: object, code: int, known: bool = True) -> NoReturn:
     rank = distributed.rank()
     if rank == 0 or not known:
         place = f"rank {rank}: " if rank > 0 else ""
-        print(place + (f"error: {message}" if code < 128 else str(message)), file=sys.stderr, flush=True)
+        print(place + ("error: " if code < 128 else "") + sentence(message), file=sys.stderr, flush=True)
     sys.exit(code)
 
 
@@ -38,17 +62,19 @@ def stopped_in_a_sentence(attempt: Callable[[], dict]) -> dict:
 
 def guarded(work: Callable[[], None]) -> int:
     """The exit code of work(); what the user can mend is said in one sentence."""
+    tolerate()
     try:
         work()
     except (CheckpointError, DataError, ValueError, OmegaConfBaseException) as error:  # a ConfigError is a ValueError
-        print(f"error: {one_line(error)}", file=sys.stderr)
-        return 2
+        return refused(error)
     except OSError as error:
         return unwritable(error)
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
     return 0
 
 
 def unwritable(error: OSError) -> int:
     """Say that out= cannot be used; the exit code."""
-    print(f"error: {error.strerror or error} ({error.filename}): use out=FOLDER for another place", file=sys.stderr)
-    return 4
+    return refused(f"{error.strerror or error} ({error.filename}): use out=FOLDER for another place", 4)

@@ -25,11 +25,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from varnet.base import invocation
 from varnet.base.signals import Handlers, handled
+from varnet.base.text import plain_text
 from varnet.errors import ConfigError, JobFailed, one_line
 from varnet.launch import ray_cluster
 from varnet.launch.variants import Variants, loading
 from varnet.runs import folder as runs
-from varnet.runs.schema import check
+from varnet.runs.meaning import check_new
 
 
 @dataclass
@@ -73,7 +74,7 @@ def plan(configs: Path, overrides: list[str]) -> Sweep:
         jobs = []
         variant = Variants(own)
         for chosen in _products(swept) if basic else _each_choice(swept):
-            check(cfg := variant(chosen))
+            check_new(cfg := variant(chosen))
             jobs.append(Job(chosen, runs.folder_of(cfg)))
         return Sweep(Path(hydra.sweep.dir), hydra.launcher._target_, jobs if basic else [], _ray_of(hydra.launcher))
 
@@ -144,7 +145,11 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
     except Exception as error:  # a launcher that broke, e.g. because one of its processes was killed
         code, trouble = 1, f"{type(error).__name__}: {one_line(error)}"
     summary = tell(sweep.jobs, notes(sweep.folder), trouble, command)
-    print(summary.text, file=sys.stderr if summary.unfinished else sys.stdout, flush=True)
+    print(
+        "\n".join(map(plain_text, summary.text.split("\n"))),
+        file=sys.stderr if summary.unfinished else sys.stdout,
+        flush=True,
+    )
     return code or int(summary.unfinished > 0)
 
 
@@ -158,7 +163,7 @@ def notes(folder: Path) -> dict[int, Job]:
     found = {}
     for path in folder.glob("job*.json"):
         with contextlib.suppress(OSError, ValueError, KeyError):
-            note = json.loads(path.read_text())
+            note = json.loads(path.read_text(encoding="utf-8"))
             where = note["folder"] and Path(note["folder"])
             found[int(path.stem.removeprefix("job"))] = Job(note["overrides"], where or None, note["reason"])
     return found

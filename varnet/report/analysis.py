@@ -7,7 +7,7 @@ import torch
 from omegaconf import DictConfig
 
 from varnet.base import plots
-from varnet.base.checks import FOLDER, SEED, TEXT, THREADS, Check, list_of, number, one_of, or_null, whole
+from varnet.base.checks import COUNT, FOLDER, SEED, TEXT, THREADS, Check, list_of, number, one_of, or_null, whole
 from varnet.base.text import in_picture
 from varnet.data import NAMES, Loader, load
 from varnet.errors import ConfigError
@@ -42,12 +42,12 @@ CHECKS = {
     "data_dir": or_null(FOLDER),
     "seed": SEED,
     **CODE,
-    "eval.samples": or_null(whole(1)),
-    "eval.elbo_samples": or_null(whole(0)),
+    "eval.samples": or_null(COUNT),
+    "eval.elbo_samples": or_null(whole(0, 10**6)),
     "eval.max_batch": or_null(whole(1)),
     "eval.layers": Check(lambda v: TEXT.fits(v) or LAYERS.fits(v), LAYERS.wanted),
     "eval.batch_statistics": one_of(True, False),
-    "eval.draws": whole(0),
+    "eval.draws": whole(0, 10**6),
     "eval.fractions": list_of(number(0, 1), "a list of numbers from 0 to 1"),
     "eval.prune_by": or_null(one_of(*CRITERIA)),
     "eval.angles": list_of(number(), "a list of angles in degrees"),

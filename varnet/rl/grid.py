@@ -7,18 +7,19 @@ from collections.abc import Callable
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob
-from hydra.errors import HydraException
 from omegaconf import DictConfig
 
 from varnet.errors import ConfigError
-from varnet.rl.run import check
+from varnet.rl.run import check_new
 from varnet.runs import composing
 from varnet.runs.folder import folder_of
+from varnet.runs.overrides import said
 
 
 def composed(overrides: list[str]) -> DictConfig:
-    cfg = composing.composed(*overrides, name="rl")
-    check(cfg)
+    with said(overrides, "rl"):
+        cfg = composing.composed(*overrides, name="rl")
+    check_new(cfg)
     return cfg
 
 
@@ -34,11 +35,11 @@ def grid(overrides: list[str]) -> list[DictConfig]:
 def _seeded(overrides: list[str], compose_once: Callable[[tuple[str, ...]], DictConfig]) -> DictConfig:
     """Composition is slow, and the seeds of a sweep share it."""
     seeds = [override for override in overrides if override.lstrip("+~").startswith("seed")]
-    if not (len(seeds) == 1 and re.fullmatch(r"seed=(0|[1-9]\d*)", seeds[0])):
+    if not (len(seeds) == 1 and re.fullmatch(r"seed=(0|[1-9]\d{0,17})", seeds[0])):
         return composed(overrides)
     cfg = compose_once(tuple(override for override in overrides if override not in seeds)).copy()
     cfg.seed = int(seeds[0].partition("=")[2])
-    check(cfg)
+    check_new(cfg)
     return cfg
 
 
@@ -57,6 +58,6 @@ def _choices(override: str) -> list[str]:
         return [f"{parsed.get_key_element()}={value}" for value in parsed.sweep_string_iterator()]
     except ConfigError:
         raise
-    except (HydraException, ValueError) as error:
-        reason = str(error).splitlines()[0]
+    except Exception as error:  # Hydra's grammar, and what Python's range() raises
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise ConfigError(f"{override} cannot be read as a sweep ({reason}): write key=a,b or key=range(9)") from error

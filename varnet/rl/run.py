@@ -19,6 +19,7 @@ from varnet.runs import folder as runs
 from varnet.runs import life
 from varnet.runs.identity import identity, plain
 from varnet.runs.life import Kind
+from varnet.runs.meaning import check_param
 from varnet.runs.resuming import check_fits
 from varnet.runs.schema import CHECKS as COMMON
 from varnet.runs.schema import check_values
@@ -40,14 +41,16 @@ def _names_no_module(value: object) -> bool:
 CHECKS = {
     **{key: COMMON[key] for key in ("seed", "name", "out_dir", "threads", "checkpoint_every")},
     "jobs": THREADS,
-    "schedule.episodes": whole(1),
+    "schedule.episodes": whole(1, 10**7),
     "schedule.lr": number(0, above=True),
     "reinforce.gamma": number(0, 1),
     "reinforce.baseline": or_null(number(0, 1, below=True)),
     "eval.actions": one_of("sample", "greedy"),
     "env.max_steps": whole(1, 1_000_000),
     "env.id": Check(_names_no_module, "the name of a task of gymnasium alone, as a module before a colon is imported"),
-    "policy.hidden": whole(1),
+    "env.name": TEXT,
+    "policy.name": TEXT,
+    "policy.hidden": whole(1, 10**6),
     "policy.param": one_of(*PARAMS),
 }
 OPTIONS = tuple(field.name for field in fields(Parameterization))  # of the random layers
@@ -74,6 +77,13 @@ def check(cfg: DictConfig) -> None:
         raise ConfigError(
             "leaves no layer random: use policy=deterministic, or a layer", "policy.layers", policy["layers"]
         )
+
+
+def check_new(cfg: DictConfig) -> None:
+    """Of a run that the command line asks for: each value fits, and each one says something."""
+    check(cfg)
+    options = {key: value for key, value in plain(cfg.policy).items() if key in OPTIONS}
+    check_param(PARAMS[cfg.policy.param], options, "policy", f"policy.param={cfg.policy.param}")
 
 
 def build_policy(cfg: DictConfig, env: "Env") -> nn.Sequential:

@@ -3,10 +3,10 @@
 It is checked before anything is written.
 """
 
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from varnet.base.checks import (
+    COUNT,
     FOLDER,
     FOLDER_INSIDE,
     SEED,
@@ -25,6 +25,7 @@ from varnet.data import own_options as dataset_options
 from varnet.data.augment import ALTERNATING
 from varnet.errors import ConfigError
 from varnet.nn.networks.dropping import DROPOUT
+from varnet.nn.networks.making import WIDEST
 from varnet.nn.networks.registry import own_options as model_options
 from varnet.nn.params import PARAMS
 from varnet.nn.priors import PRIORS
@@ -57,6 +58,11 @@ CHECKS = {
     "seed": SEED,
     "name": FOLDER_INSIDE,
     "out_dir": FOLDER,
+    "data_dir": or_null(FOLDER),
+    "resume": or_null(FOLDER),
+    "init_from": or_null(FOLDER),
+    **{f"{group}.name": Check(TEXT.fits, "one of its choices") for group in ("dataset", "model", "param", "prior")},
+    "device": Check(TEXT.fits, "auto, cpu, cuda, cuda:N or mps"),
     "scale": or_null(one_of("small", "half", "fast")),
     "init_experiment": or_null(TEXT),
     "threads": THREADS,
@@ -70,11 +76,11 @@ CHECKS = {
     "snapshots": or_null(list_of(whole(1), "a list of epochs, e.g. [10,20]")),
     "eval.every": whole(1),
     "eval.test": or_null(one_of("end")),
-    "eval.samples": whole(1),
-    "eval.elbo_samples": whole(1),
-    "eval.final_elbo_samples": or_null(whole(1)),
+    "eval.samples": COUNT,
+    "eval.elbo_samples": COUNT,
+    "eval.final_elbo_samples": or_null(COUNT),
     "eval.max_batch": whole(1),
-    "schedule.epochs": whole(1),
+    "schedule.epochs": whole(1, 10**7),
     "schedule.batch_size": or_null(whole(1)),
     "schedule.lr": number(0, above=True),
     "schedule.decay": one_of(*DECAYS),
@@ -94,7 +100,7 @@ CHECKS = {
     "dataset.augment": one_of(True, False, ALTERNATING),
 }
 MODEL_CHECKS = {
-    "model.width": number(0, above=True),
+    "model.width": number(0, WIDEST, above=True),
     "model.bias": or_null(SWITCH),
     "model.affine": or_null(SWITCH),
     "model.dropout": or_null(DROPOUT),
@@ -111,26 +117,46 @@ def check_values(
 ) -> None:
     """Groups that are groups, keys that are known in them and beside them, values that fit."""
     for group, known in groups.items():
-        found = OmegaConf.select(cfg, group)
+        found = looked_up(cfg, group, "one of its choices")
         if not isinstance(found, DictConfig):
             raise ConfigError(f"is invalid: {command} --help lists the choices", group, found)
         for key in found:
             if key not in known:
-                raise ConfigError(f"is not known: choose from {', '.join(known)}", f"{group}.{key}", found[key])
+                raise ConfigError(f"is not known: choose from {', '.join(known)}", f"{group}.{key}", _raw(found, key))
     for key in cfg:
         if key not in keys and key not in groups:
-            raise ConfigError(f"is not known: {command} --help lists the keys", key, cfg[key])
+            raise ConfigError(f"is not known: {command} --help lists the keys", str(key), _raw(cfg, key))
     check_each(cfg, checks)
+    try:
+        OmegaConf.to_container(cfg, resolve=True)
+    except Exception as error:  # of a key that is checked where it is used
+        raise _without_value(error, getattr(error, "full_key", None), "or null") from error
 
 
 def check_each(cfg: DictConfig, checks: dict[str, Check]) -> None:
     for key, check in checks.items():
-        try:
-            value = OmegaConf.select(cfg, key)
-        except OmegaConfBaseException as error:  # ${...} that leads nowhere
-            reason = str(error).splitlines()[0]
-            raise ConfigError(f"has no value ({reason}): give one, {check.wanted}", key) from error
-        check(key, value)
+        check(key, looked_up(cfg, key, check.wanted))
+
+
+def looked_up(cfg: DictConfig, key: str, wanted: str) -> object:
+    """Its value, whose interpolations, ${...}, lead somewhere."""
+    try:
+        value = OmegaConf.select(cfg, key)
+        if isinstance(value, ListConfig):
+            OmegaConf.to_container(value, resolve=True)
+        return value
+    except Exception as error:  # besides OmegaConf's own a RecursionError and what a resolver raises
+        raise _without_value(error, key, wanted) from error
+
+
+def _without_value(error: Exception, key: str | None, wanted: str) -> ConfigError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0]
+    return ConfigError(f"has no value ({reason}): give one, {wanted}", key)
+
+
+def _raw(cfg: DictConfig, key: object) -> object:
+    """The value as it was written."""
+    return OmegaConf.to_container(cfg, resolve=False)[key]
 
 
 def groups() -> dict[str, tuple[str, ...]]:
@@ -140,7 +166,8 @@ def groups() -> dict[str, tuple[str, ...]]:
 
 def check(cfg: DictConfig) -> None:
     """Values of the right kind and range; what depends on data and model is checked when they are made."""
-    custom = OmegaConf.select(cfg, "model.name") == CUSTOM
+    model = looked_up(cfg, "model", "one of its choices")
+    custom = isinstance(model, DictConfig) and looked_up(model, "name", "a name") == CUSTOM
     known = groups() | ({"model": CUSTOM_KEYS} if custom else {})
     check_values(cfg, known, KEYS, CHECKS | (CUSTOM_CHECKS if custom else MODEL_CHECKS), command("train"))
     schedule = cfg.schedule

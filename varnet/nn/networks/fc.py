@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 
+from varnet.base.checks import whole
 from varnet.errors import ConfigError
 from varnet.nn.networks.builder import Builder
 from varnet.nn.networks.registry import network
+
+UNITS = whole(1, 2**31 - 1)
 
 
 @network()
@@ -14,6 +17,6 @@ def fc(b: Builder, classes: int, sizes: Iterable[int] = (1000, 1000, 1000)) -> N
 
 def _checked(sizes: Iterable[int]) -> tuple[int, ...]:
     found = tuple(sizes) if isinstance(sizes, Iterable) else (sizes,)
-    if not found or not all(isinstance(n, int) and n is not True and n > 0 for n in found):
+    if not found or not all(UNITS.fits(n) for n in found):
         raise ConfigError("is invalid: use whole numbers above 0, one for each hidden layer", "sizes", sizes)
     return found

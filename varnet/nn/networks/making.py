@@ -6,11 +6,17 @@ from typing import Any
 
 from torch import nn
 
-from varnet.base.checks import number, one_of, whole
+from varnet.base.checks import SWITCH, TEXT, Check, list_of, number, one_of, whole
 from varnet.errors import ConfigError
 from varnet.nn.convert import variational
 from varnet.nn.networks.builder import ACTIVATIONS, Builder
 from varnet.nn.networks.registry import NETWORKS, Network, own_options
+
+WIDEST = 1000.0  # of what was published
+_NAMES = list_of(TEXT, "names")
+NORMED = Check(
+    lambda v: SWITCH.fits(v) or TEXT.fits(v) or _NAMES.fits(v), "true, false, or names of the layers before it"
+)
 
 
 def build(
@@ -42,12 +48,12 @@ def build(
     one_of(*ACTIVATIONS)("activation", activation)
     network = NETWORKS[name]
     in_shape = _checked_input(name, network, in_shape)
-    number(0, above=True)("width", width)
+    number(0, WIDEST, above=True)("width", width)
     whole(2)("classes", classes)
     own, options = _own(name, network, options)
     bias = network.bias if bias is None else bias
     dropout = network.dropout if dropout is None else dropout
-    normed = network.batch_norm if batch_norm is None else batch_norm
+    normed = network.batch_norm if batch_norm is None else NORMED("batch_norm", batch_norm)
     normed = (normed,) if isinstance(normed, str) else normed
     builder = Builder(in_shape, width, activation, bias, normed, affine is not False, dropout)
     network.make(builder, classes, **own)

@@ -15,6 +15,7 @@ class Additive(Parameterization):
 
     name = "additive"
     alpha_per_weight = True
+    without = ("learn",)
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():

@@ -7,7 +7,7 @@ so that parameterization, noise family, prior and kind of layer compose freely.
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,7 @@ class Parameterization:
     alpha_per_weight = False
     multiplicative = False  # the standard deviation is a multiple of the mean
     zero_mean = False  # E w = 0, so that a layer may leave out the product with the mean
+    without: ClassVar[tuple[str, ...]] = ()  # options of this class that mean nothing to it
     deterministic = False  # Var w = 0, so that a layer may leave out the noise
 
     def __init_subclass__(cls, **kwargs: object) -> None:

@@ -14,6 +14,7 @@ class Deterministic(Parameterization):
 
     name = "deterministic"
     deterministic = True
+    without = ("log_alpha", "log_sigma", "clip", "learn")
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         return {"mu": as_parameter(weight)}

@@ -12,6 +12,7 @@ class Multiplicative(Parameterization):
     """N(mu, alpha mu^2), alpha shared by as many weights as the subclass says."""
 
     multiplicative = True
+    without = ("log_sigma", "learn")
 
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         raise NotImplementedError

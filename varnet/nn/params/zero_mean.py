@@ -18,6 +18,7 @@ class ZeroMean(Parameterization):
 
     name = "zero_mean"
     zero_mean = True
+    without = ("log_alpha", "clip")
 
     def tensors(self, weight: Tensor) -> dict[str, Tensor]:
         sigma = weight.detach().clone() if self.log_sigma is None else torch.full_like(weight, math.exp(self.log_sigma))
