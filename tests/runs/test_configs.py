@@ -179,7 +179,12 @@ def test_a_folder_is_named_by_what_the_run_is():
 WRONG_CHOICES = {  # what Hydra refuses, in one sentence
     "param=layr": "did you mean param=layer?",
     "model=lenet6": "did you mean model=lenet5?",
-    "model.widht=1": "there is no key model.widht; python train.py --help lists the keys",
+    "model.widht=1": "no key model.widht; python train.py --help lists the keys; did you mean model.width?",
+    "schedule.epoch=3": "did you mean schedule.epochs?",
+    "schedule.lag_alpha.beta2=0": "did you mean schedule.log_alpha.beta2?",
+    "modle=vgg": "did you mean model?",
+    "epochs=3": "did you mean schedule.epochs?",
+    "xyz=1": "there is no key xyz; python train.py --help lists the keys",
     "schedule=null": "a group takes one of its choices; python train.py --help lists them",
 }
 WRONG_VALUES = {  # override -> its key, the remedy

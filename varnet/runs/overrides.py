@@ -11,6 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from varnet.base.checks import TEXT, Check, list_of, or_null
 from varnet.base.invocation import command
 from varnet.errors import ConfigError
+from varnet.runs import nearest
 from varnet.runs.composing import CONFIGS, RL_CONFIGS
 from varnet.runs.folder import TARGETS, Targets
 from varnet.runs.meaning import owners
@@ -90,7 +91,7 @@ def explain(error: Exception, overrides: Sequence[str], name: str = "train") -> 
         if whose := owners(key[1]):
             has = "has" if len(whose) == 1 else "have"
             return f"{given}: only {' and '.join(whose)} {has} the key {key[1]}; give that, too, or leave it out"
-        return f"{given}: there is no key {key[1]}; {command(name)} --help lists the keys"
+        return f"{given}: there is no key {key[1]}; {command(name)} --help lists the keys{nearest.hint(key[1], name)}"
     if override := getattr(error, "override", None):  # that Hydra's grammar cannot read
         reason = " ".join(line for line in lines if not line.startswith("See http"))
         return f"{override} cannot be read ({reason}): put its value in quotation marks, key='value'"
