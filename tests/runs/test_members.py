@@ -148,7 +148,11 @@ def test_snapshots_are_no_part_of_a_runs_identity(runs):
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [("3", "use a list of epochs"), ("[0]", "use a list of epochs"), ("[1,999]", "epoch 999 comes after the last one")],
+    [
+        ("3", "use a list of epochs"),
+        ("[0]", "use a list of epochs"),
+        ("[1,999]", "epoch 999 comes after the last one, schedule.epochs=200; use earlier ones, or snapshots=null"),
+    ],
 )
 def test_wrong_snapshots(value, words):
     assert_refused(lambda: check(composed(f"snapshots={value}")), "snapshots", words)

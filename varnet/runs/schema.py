@@ -173,7 +173,8 @@ def check(cfg: DictConfig) -> None:
     schedule = cfg.schedule
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:
         last = f"schedule.epochs={schedule.epochs}"
-        raise ConfigError(f"is invalid: epoch {late[0]} comes after the last one, {last}", "snapshots", cfg.snapshots)
+        text = f"is invalid: epoch {late[0]} comes after the last one, {last}; use earlier ones, or snapshots=null"
+        raise ConfigError(text, "snapshots", cfg.snapshots)
     decay_from = schedule.get("decay_from")
     if decay_from is not None and (schedule.decay == "constant" or decay_from >= schedule.epochs):
         conditions = f"schedule.decay={schedule.decay} and schedule.epochs={schedule.epochs}"
