@@ -24,6 +24,13 @@ def test_a_folder_given_by_name(given, folder, others):
     assert (found and str(found), rest) == (folder, others)
 
 
+def test_hydras_folder_is_not_that_of_a_run():
+    for override in ("hydra.run.dir=x", "++hydra.run.dir=x"):
+        with pytest.raises(ConfigError, match=r"^hydra\.run\.dir=x is not where a run goes, .*: use out_dir=$"):
+            command.in_out_dir(["a=1", override])
+    command.in_out_dir(["a=1", "hydra.sweep.dir=x", "hydra/launcher=joblib"])
+
+
 def test_runs_may_have_an_equals_sign_in_their_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "lr=1").mkdir()

@@ -25,7 +25,7 @@ from varnet.base.files import write_atomically
 from varnet.base.plots import rendered
 from varnet.base.terminal import tolerate
 from varnet.errors import CheckpointError, ConfigError, Interrupted
-from varnet.launch.command import alone, by_hydra, flags_first, named_folder
+from varnet.launch.command import alone, by_hydra, flags_first, in_out_dir, named_folder
 from varnet.launch.ending import stop, stopped_in_a_sentence
 from varnet.paper import scores
 from varnet.paper.fig6 import chart_of
@@ -100,6 +100,7 @@ def command_line(arguments: list[str]) -> None:
     overrides = [a for a in arguments if not a.startswith("-")]
     flags = [a for a in arguments if a.startswith("-")]
     try:
+        in_out_dir(overrides)
         shown, beside = named_folder(overrides, "render")
         folder, others = named_folder(overrides, "resume")
         if shown:

@@ -19,7 +19,7 @@ from varnet.base import distributed
 from varnet.base.terminal import tolerate
 from varnet.errors import ConfigError
 from varnet.launch import jobs, sweep
-from varnet.launch.command import alone, by_hydra, flags_first, named_folder
+from varnet.launch.command import alone, by_hydra, flags_first, in_out_dir, named_folder
 from varnet.launch.ending import leave, stop, stopped_in_a_sentence
 from varnet.launch.table import print_table
 from varnet.runs import life
@@ -74,6 +74,7 @@ def command_line(arguments: list[str]) -> None:
     try:
         if several and distributed.launched():
             raise ConfigError("-m does not go with torchrun, which makes several processes of one run: use one of them")
+        in_out_dir(overrides)
         folder, others = named_folder(overrides, "resume")
         if folder:
             alone(folder, "resume", flags)

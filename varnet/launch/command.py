@@ -51,6 +51,14 @@ def by_hydra(main: Callable[[], None], overrides: Sequence[str], name: str) -> N
         raise ConfigError(explain(error, overrides, name)) from error
 
 
+def in_out_dir(overrides: list[str]) -> None:
+    """Refuse a folder for the run in Hydra's own words: Hydra would make it, and the run would write elsewhere."""
+    for override in overrides:
+        key, equals, value = override.lstrip("+").partition("=")
+        if equals and key == "hydra.run.dir":
+            raise ConfigError("is not where a run goes, which is out_dir/name/seedSEED-HASH: use out_dir=", key, value)
+
+
 def alone(folder: Path, key: str, others: list[str]) -> None:
     """Refuse what has no meaning beside a folder given by name."""
     if others:
