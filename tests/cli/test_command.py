@@ -38,8 +38,9 @@ def test_help_lists_the_commands(started, capsys, arguments):
     assert cli.help_text().count("\n  varnet ") == len(cli.COMMANDS)
 
 
-def test_the_version_is_that_of_the_package(started, capsys):
-    assert not started("--version")
+@pytest.mark.parametrize("words", [(), *((name,) for name in cli.COMMANDS), ("train", "param=layer")])
+def test_the_version_is_that_of_the_package(started, capsys, words):
+    assert not started(*words, "--version")
     assert capsys.readouterr().out == f"varnet {varnet.__version__}\n"
 
 

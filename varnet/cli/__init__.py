@@ -32,7 +32,7 @@ def main() -> None:
     if name in ("-h", "--help"):
         print(help_text(), end="")
         return
-    if name == "--version":
+    if "--version" in sys.argv and name in ("--version", *COMMANDS):  # of a command too: Hydra would tell its own
         import varnet
 
         print(f"varnet {varnet.__version__}")
