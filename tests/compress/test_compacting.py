@@ -418,6 +418,12 @@ def test_onnxruntime_gives_the_same_predictions_for_any_batch(tmp_path, capsys):
     assert [p.name for p in tmp_path.iterdir()] == ["compact.onnx"] and capsys.readouterr().out == ""
 
 
+def test_what_is_not_compact_is_not_exported():
+    for given in (nn.Sequential(nn.Linear(2, 2)), variational(nn.Linear(2, 2))):
+        with pytest.raises(TypeError, match=r"is not a compact network: give what varnet\.compact makes of it"):
+            to_exported(given, (2,))
+
+
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     net = compact(nn.Sequential(nn.Linear(2, 2)))

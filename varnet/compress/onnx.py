@@ -22,6 +22,8 @@ def need(*packages: str) -> None:
 
 def to_exported(net: Compact, in_shape: Iterable[int]) -> torch.export.ExportedProgram:
     """The network as a graph, for batches of any size."""
+    if not isinstance(net, Compact):
+        raise TypeError(f"{type(net).__name__} is not a compact network: give what varnet.compact makes of it")
     example = torch.zeros(2, *in_shape)
     batch = torch.export.Dim("batch")
     return torch.export.export(net.dense().to("cpu"), (example,), dynamic_shapes=({0: batch},))
