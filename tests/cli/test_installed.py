@@ -34,14 +34,20 @@ def ran(*command: str, cwd: Path) -> subprocess.CompletedProcess:
     return done
 
 
+def checkout(folder: Path) -> Path:
+    """A copy of what makes a wheel."""
+    folder.mkdir()
+    for name in SOURCES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> Path:
     """Built from the source distribution, so that both are tested."""
     folder = tmp_path_factory.mktemp("build")
-    (folder / "checkout").mkdir()
-    for name in SOURCES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / "checkout" / name)
+    checkout(folder / "checkout")
     with tarfile.open(built("sdist", folder / "checkout", folder)) as archive:
         archive.extractall(folder, filter="data")
     return built("wheel", next(path for path in folder.glob("varnet-*") if path.is_dir()), folder)
@@ -58,6 +64,18 @@ def test_the_wheel_carries_modules_configs_and_the_command(wheel):
     networks = {f"varnet/{path.relative_to(ROOT)}" for folder in small for path in folder.iterdir()}
     assert networks and names == modules | configs | networks | {"varnet/py.typed"}
     assert commands == ["[console_scripts]", "varnet", "=", "varnet.cli:main"]
+
+
+@pytest.mark.slow
+def test_a_clone_does_not_hide_the_package_in_it(tmp_path):
+    """An editable install, used in the folder that holds the clone, where its name is that of a folder, too."""
+    clone, packages = checkout(tmp_path / "varnet"), tmp_path / "packages"
+    packages.mkdir()
+    with zipfile.ZipFile(built("editable", clone, packages)) as archive:
+        archive.extractall(packages)
+    code = f"import site; site.addsitedir({str(packages)!r}); import varnet; print(varnet.__file__)"
+    done = ran(sys.executable, "-S", "-c", code, cwd=tmp_path)
+    assert Path(done.stdout.strip()) == clone / "varnet" / "__init__.py"
 
 
 @pytest.fixture(scope="module")
