@@ -5,7 +5,7 @@ READY := .venv/.ready
 PARALLEL := -n auto --maxprocesses=4 --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint format bench chaos clean
+.PHONY: help setup demo test test-all lint format bench chaos docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -46,6 +46,13 @@ bench: $(READY)  ## measure speed as ratios within one run
 
 chaos: $(READY)  ## faults without an end: kills, file systems that fail, flipped bits, random input; MINUTES=60
 	$(BIN)/python -m tests.chaos minutes=$(or $(MINUTES),60)
+
+docs: .venv/.docs  ## build the documentation: site/index.html, to be read without a network
+	$(BIN)/python -m mkdocs build --quiet
+
+.venv/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
 
 clean:  ## remove .venv (runs and data stay)
 	rm -rf .venv
