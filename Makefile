@@ -48,7 +48,7 @@ chaos: $(READY)  ## faults without an end: kills, file systems that fail, flippe
 	$(BIN)/python -m tests.chaos minutes=$(or $(MINUTES),60)
 
 docs: .venv/.docs  ## build the documentation: site/index.html, to be read without a network
-	$(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 .venv/.docs: $(READY)
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'

@@ -8,8 +8,6 @@ import posixpath
 import re
 from pathlib import Path
 
-from latex2mathml.converter import convert
-
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("RESULTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "LOG.md")  # pages that lie beside docs/
 FURTHER = "Further pages"  # a section for pages of docs/ that the nav does not name
@@ -68,4 +66,6 @@ def on_page_content(html_of_page, **_):
 
 
 def mathml(formula: str, display: str) -> str:
+    from latex2mathml.converter import convert
+
     return convert(html.unescape(formula).strip(), display=display)
