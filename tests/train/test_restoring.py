@@ -66,13 +66,11 @@ def go_on(trainer, state: dict) -> None:
 
 def test_a_wrong_part_is_one_sentence(trainer, state):
     """Or it does no harm: the run goes on with it."""
-    parts = list(leaves(state))
+    parts = [place for place in leaves(state) if place[0] != "config"]  # which is compared as a whole
     assert len(parts) > 100
     refused = 0
     for number, place in enumerate(parts):
         for value in (STRANGE[number % len(STRANGE)], STRANGE[(4 * number + 1) % len(STRANGE)], KeyError):
-            if value is KeyError and place[0] == "config":
-                continue  # which is compared as a whole
             try:
                 go_on(trainer, changed(state, place, value))
             except REFUSED as error:

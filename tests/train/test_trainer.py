@@ -355,6 +355,12 @@ def test_resuming_with_another_config_is_refused(tmp_path, monkeypatch):
     assert same.threads == 1 and same.eval.every == 3
     text = (folder / ".hydra/config.yaml").read_text()
     (folder / ".hydra/config.yaml").write_text(text.replace("batch_size: 20", "batch_size: 10"))
+    with pytest.raises(ConfigError, match=r"config.yaml that does not fit its checksum in checksums.json"):
+        resumed(folder, [])
+    (folder / "checksums.json").unlink()
+    with pytest.raises(ConfigError, match=r"is not that of the run by whose digest, \w{8}, its folder is named"):
+        resumed(folder, [])
+    folder = folder.rename(tmp_path / "renamed")
     with pytest.raises(ConfigError, match=r"does not fit its checkpoint: schedule.batch_size=10 \(the run has 20\)"):
         run(resumed(folder, []), folder)
 
