@@ -20,7 +20,7 @@ from varnet.nn.noise import forward_mode, in_memory_order, perturb_, shifted, tr
 
 
 class Convolution(NamedTuple):
-    """Where the weights of a convolution are applied; None in its place means a dense layer."""
+    """Where the weights of a convolution are applied, in one dimension, two or three."""
 
     stride: tuple[int, ...]
     padding: tuple[int, ...] | str
@@ -28,10 +28,26 @@ class Convolution(NamedTuple):
     groups: int
 
 
-def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
+class Transposed(NamedTuple):
+    """The same of a transposed convolution, whose weights have the input's channels first."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    groups: int
+    dilation: tuple[int, ...]
+
+
+Geometry = Convolution | Transposed | None  # None means a dense layer
+CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}  # by the number of dimensions of what is convolved
+TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def product(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Geometry) -> Tensor:
     if conv is None:
         return F.linear(x, weight, bias)
-    return F.conv2d(x, weight, bias, conv.stride, conv.padding, conv.dilation, conv.groups)
+    functions = TRANSPOSED if isinstance(conv, Transposed) else CONVOLUTIONS
+    return functions[weight.dim() - 2](x, weight, bias, *conv)
 
 
 class WeightVariance(NamedTuple):
@@ -41,7 +57,7 @@ class WeightVariance(NamedTuple):
     alpha: Tensor | None  # one number for each output, or for all; None for 1
 
 
-def weight_variance(std: Tensor, alpha: Tensor | None, conv: Convolution | None) -> WeightVariance:
+def weight_variance(std: Tensor, alpha: Tensor | None, conv: Geometry) -> WeightVariance:
     """Alpha leaves the sum over the inputs of a dense layer, which has more weights than outputs, and stays in a
     convolution, which has fewer."""
     if conv is None:
@@ -49,25 +65,32 @@ def weight_variance(std: Tensor, alpha: Tensor | None, conv: Convolution | None)
     return WeightVariance(_variance_in_layout(std, alpha), None)
 
 
-def variance_without_grad(x: Tensor, weights: Tensor, alpha: Tensor | None, conv: Convolution | None) -> Tensor:
+def variance_without_grad(x: Tensor, weights: Tensor, alpha: Tensor | None, conv: Geometry) -> Tensor:
     """The variance of the output, (a^2 weights) * alpha + EPS, in few passes over the memory."""
     if conv is not None:  # EPS as the bias of the convolution is one pass over the output less
-        return product(x.square(), weights, weights.new_full(weights.shape[:1], EPS), conv)
+        return product(x.square(), weights, weights.new_full((_outputs(weights, conv),), EPS), conv)
     out = product(x.square(), weights, None, conv)
     return (out if alpha is None else out.mul_(alpha)).add_(EPS)
 
 
-def output_variance(x: Tensor, std: Tensor, alpha: Tensor | None, conv: Convolution | None) -> Tensor:
-    """a^2 (alpha std^2): the variance of the output."""
+def output_variance(
+    x: Tensor, std: Tensor, alpha: Tensor | None, conv: Geometry, of_bias: Tensor | None = None
+) -> Tensor:
+    """a^2 (alpha std^2): the variance of the output; that of a random bias is added."""
+    variance = _of_product(x, std, alpha, conv)
+    return variance if of_bias is None else variance + _per_output(of_bias, conv)
+
+
+def _of_product(x: Tensor, std: Tensor, alpha: Tensor | None, conv: Geometry) -> Tensor:
     if torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed():
-        return _squares(x, _variance(std, alpha), conv).add(EPS)
+        return _squares(x, variance_of_weights(std, alpha), conv).add(EPS)
     if low_precision(x) is None:
         return variance_without_grad(x, *weight_variance(std, alpha, conv), conv)
     return _squares(x, _variance_in_layout(std, alpha), conv).add(EPS)
 
 
 def reparameterize(
-    x: Tensor, mean: Tensor | None, std: Tensor, bias: Tensor | None, alpha: Tensor | None, conv: Convolution | None
+    x: Tensor, mean: Tensor | None, std: Tensor, bias: Tensor | None, alpha: Tensor | None, conv: Geometry
 ) -> Tensor:
     """One sample of the output of a layer whose weights have the given mean (None for 0) and variance alpha * std^2."""
     if _fusible(x, conv):
@@ -75,7 +98,7 @@ def reparameterize(
     return sample(output_mean(x, mean, bias, conv), output_variance(x, std, alpha, conv), low_precision(x))
 
 
-def output_mean(x: Tensor, mean: Tensor | None, bias: Tensor | None, conv: Convolution | None) -> Tensor | None:
+def output_mean(x: Tensor, mean: Tensor | None, bias: Tensor | None, conv: Geometry) -> Tensor | None:
     """The mean of the output; None for 0."""
     if mean is not None:
         return product(x, mean, bias, conv)
@@ -89,7 +112,7 @@ def sample(mean: Tensor | None, variance: Tensor, dtype: torch.dtype | None = No
     return _held(shifted(None if mean is None else mean.float(), variance), dtype)
 
 
-def product_of_draw(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Convolution | None) -> Tensor:
+def product_of_draw(x: Tensor, weight: Tensor, bias: Tensor | None, conv: Geometry) -> Tensor:
     """The layer with weights that were drawn: in float16 they may overflow, so float32 is used."""
     if low_precision(x) != torch.float16:
         return product(x, weight, bias, conv)
@@ -111,7 +134,7 @@ def low_precision(x: Tensor) -> torch.dtype | None:
     return dtype if dtype in (torch.float16, torch.bfloat16) else None
 
 
-def _squares(x: Tensor, variance: Tensor, conv: Convolution | None) -> Tensor:
+def _squares(x: Tensor, variance: Tensor, conv: Geometry) -> Tensor:
     """a^2 sigma^2, at least in the range of float32: squares of float16 numbers overflow and vanish."""
     dtype = low_precision(x)
     if dtype is None:
@@ -122,17 +145,21 @@ def _squares(x: Tensor, variance: Tensor, conv: Convolution | None) -> Tensor:
         return product(x.float().square(), variance.float(), None, conv)
 
 
-def _per_output(values: Tensor, conv: Convolution | None) -> Tensor:
+def _per_output(values: Tensor, conv: Geometry) -> Tensor:
     """One value per output unit, or a single one, in a shape that broadcasts to the output's."""
-    return values if conv is None or values.dim() == 0 else values.view(-1, 1, 1)
+    return values if conv is None or values.dim() == 0 else values.view(-1, *[1] * len(conv.stride))
 
 
-def _fusible(x: Tensor, conv: Convolution | None) -> bool:
+def _outputs(weight: Tensor, conv: Convolution | Transposed) -> int:
+    return weight.shape[1] * conv.groups if isinstance(conv, Transposed) else weight.shape[0]
+
+
+def _fusible(x: Tensor, conv: Geometry) -> bool:
     if not torch.is_grad_enabled() or torch.compiler.is_compiling() or transformed() or forward_mode():
         return False
     if low_precision(x) is not None:
         return False
-    return conv is None or (x.dim() == 4 and not isinstance(conv.padding, str))
+    return conv is None or (x.dim() == len(conv.stride) + 2 and not isinstance(conv.padding, str))
 
 
 class _Fused(torch.autograd.Function):
@@ -182,7 +209,7 @@ class _Fused(torch.autograd.Function):
         return grad_x, grad_mean, grad_std if need_std else None, grad_bias, grad_alpha, None
 
 
-def _variance(std: Tensor, alpha: Tensor | None) -> Tensor:
+def variance_of_weights(std: Tensor, alpha: Tensor | None) -> Tensor:
     return std.square() if alpha is None else std.square() * _per_weight(alpha, std)
 
 
@@ -232,21 +259,22 @@ def _differentiable_backward(ctx: Any, grad: Tensor) -> tuple:
 
 
 def _product_backward(
-    grad: Tensor, x: Tensor, weight: Tensor, conv: Convolution | None, need_x: bool, need_weight: bool
+    grad: Tensor, x: Tensor, weight: Tensor, conv: Geometry, need_x: bool, need_weight: bool
 ) -> tuple[Tensor | None, Tensor | None]:
     if conv is not None:
-        mask = [need_x, need_weight, False]
-        stride, padding, dilation, groups = conv
+        transposed = isinstance(conv, Transposed)
+        more = conv.output_padding if isinstance(conv, Transposed) else [0] * len(conv.stride)
         return torch.ops.aten.convolution_backward(
-            grad, x, weight, None, stride, padding, dilation, False, (0, 0), groups, mask
-        )[:2]
+            grad, x, weight, None, conv.stride, conv.padding, conv.dilation, transposed, more, conv.groups,
+            [need_x, need_weight, False],
+        )[:2]  # fmt: skip
     rows = grad.reshape(-1, grad.shape[-1])
     return grad @ weight if need_x else None, rows.t() @ x.reshape(-1, x.shape[-1]) if need_weight else None
 
 
-def _sum_to_outputs(grad: Tensor, conv: Convolution | None) -> Tensor:
+def _sum_to_outputs(grad: Tensor, conv: Geometry) -> Tensor:
     if conv is None:
         return grad.reshape(-1, grad.shape[-1]).sum(0)
-    if grad.stride(1) == 1 and grad.shape[1] < 64:  # rows this short add up slowly: whole image rows first
-        return grad.permute(0, 2, 3, 1).sum((0, 1)).sum(0)
-    return grad.sum((0, 2, 3))
+    if grad.dim() == 4 and grad.stride(1) == 1 and grad.shape[1] < 64:  # rows this short add up slowly
+        return grad.permute(0, 2, 3, 1).sum((0, 1)).sum(0)  # whole image rows first
+    return grad.sum([0, *range(2, grad.dim())])

@@ -1,55 +1,36 @@
-"""A layer with random weights (paper eqs. 4, 39-42). What `forward` does is one state per layer:
-
-    sample          local reparameterization, fresh noise for every object; the state of a new layer
-    weights         one draw of the weights, held over batches until `resample()`
-    deterministic   the mean of the weights (mean propagation)
-    zero_mean       as sample, the means set to 0 and the variances kept (Theorem 1)
-    permuted        as sample, the variances of the layer shuffled among its weights
-
-train() and eval() do not change it. `predicting(model, mode)` sets it on a whole model for a `with` block.
+"""A layer with random weights (paper eqs. 4, 39-42). What `forward` does is one state per layer (state.py), which
+train() and eval() do not change. `predicting(model, mode)` sets it on a whole model for a `with` block.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from varnet.base.checks import SWITCH
 from varnet.nn import lrt_fast as local
+from varnet.nn.layers.parts import Parted, translate
+from varnet.nn.layers.state import Held, Posterior, State
 from varnet.nn.noise import unit_noise
 from varnet.nn.options import made
 from varnet.nn.params import Parameterization, ZeroMean
 from varnet.nn.priors import Prior
 
-KINDS: "dict[type[nn.Module], type[Variational]]" = {}  # a layer of torch -> the one that takes its place
+KINDS: "dict[type[nn.Module], type[Any]]" = {}  # a layer of torch -> the one that takes its place
 
 
-class State(NamedTuple):
-    """What the forward pass of a layer does: where its noise is drawn, and what has become of its moments."""
-
-    sampling: str = "local"  # local | weights | none
-    zero_mean: bool = False
-    permuted: bool = False
-
-
-class Posterior(NamedTuple):
-    """Moments of the weights; log_alpha broadcasts to their shape."""
-
-    mean: Tensor
-    variance: Tensor
-    log_alpha: Tensor
-
-
-class Variational(nn.Module):
+class Variational(Parted, Held):
     """A linear map with random weights. A kind of layer, Linear say, tells which map, and which inputs it takes."""
 
     param: Parameterization
     prior: Prior
-    state: State
     weight_shape: torch.Size
     of_param: tuple[str, ...]  # names of the tensors that the parameterization reads back
-    bias: nn.Parameter | None
-    held_noise: Tensor | None  # of the state `weights`
-    permutation: Tensor | None  # of the state `permuted`
+    of_prior: tuple[str, ...]  # names of those that the prior learns
+    bias: Tensor | None
+    output_axis = 0  # of the weights: along which an output unit is another index
+    shared = False  # another layer may learn the same tensors: tied weights
+    alpha_in_std = False  # an alpha for each output unit has no place in the product (transposed convolutions)
 
     def __init_subclass__(cls, replaces: type[nn.Module] | None = None, **kwargs: object) -> None:
         """Register a kind of layer: `variational` puts it in the place of the layers of torch that it replaces."""
@@ -60,20 +41,36 @@ class Variational(nn.Module):
     def _adopt(self, module: Any, param: str | Parameterization, prior: str | Prior, options: dict[str, Any]) -> None:
         """Take over the weights of a deterministic layer: they become the means."""
         nn.Module.__init__(self)
+        random_bias = SWITCH("random_bias", options.pop("random_bias", False))
         self.param, self.prior = made(param, prior, options)
         self.weight_shape = module.weight.shape
-        self.state = State()
+        self.begin_state()
         self.take_shape(module)
-        self.register_buffer("held_noise", None, persistent=False)
-        self.register_buffer("permutation", None, persistent=False)
-        self.of_param = self._register(f"param={self.param.name}", self.param.tensors(module.weight))
-        self._register(f"prior={self.prior.name}", self.prior.tensors(module.weight))
-        self.register_parameter("bias", module.bias)
+        self.of_param = self._register(f"param={self.param.name}", self.param.tensors_of(self, module.weight))
+        self.of_prior = self._register(f"prior={self.prior.name}", self.prior.tensors(module.weight))
+        bias = getattr(module, "bias", None)
+        if bias is None or not random_bias:
+            self.register_parameter("bias", bias)
+        else:
+            from varnet.nn.layers.tensor import RandomTensor  # which is a layer itself
+
+            self.add_part("bias", RandomTensor.of(bias, self.param, self.prior))
         self.train(module.training)
+
+    @property
+    def outputs(self) -> int:
+        """How many output units there are."""
+        return self.weight_shape[self.output_axis]
+
+    def spread(self, values: Tensor) -> Tensor:
+        """One value for each output unit, in a shape that broadcasts to the weights'."""
+        shape = [1] * len(self.weight_shape)
+        shape[self.output_axis] = -1
+        return values.view(shape)
 
     def _register(self, owner: str, tensors: dict[str, Tensor]) -> tuple[str, ...]:
         """Own the tensors under their names, which are returned."""
-        taken = {*dir(self), "bias", "of_param"}
+        taken = {*dir(self), "bias", "of_param", "of_prior"}
         for name, tensor in tensors.items():
             if name in taken:
                 raise ValueError(f"{owner} calls a tensor {name!r}, a name that the layer has in use: use another one")
@@ -98,15 +95,20 @@ class Variational(nn.Module):
 
     # ---- what a kind of layer says of itself
 
+    @classmethod
+    def unfit(cls, module: Any) -> str | None:
+        """Why a layer of torch of the kind that this one replaces cannot be replaced; None if it can."""
+        return None
+
     def take_shape(self, module: Any) -> None:
         """Take over what the layer of torch knows beside its parameters."""
         raise NotImplementedError
 
-    def check_input(self, x: Tensor) -> None:
+    def check_input(self, *inputs: Any, **options: Any) -> None:
         """Refuse an input of a wrong shape."""
         raise NotImplementedError
 
-    def prepare(self, x: Tensor) -> tuple[Tensor, local.Convolution | None]:
+    def prepare(self, *inputs: Any, **options: Any) -> tuple[Tensor, local.Geometry]:
         """The input as the product takes it, and which convolution the product is; None for a dense one."""
         raise NotImplementedError
 
@@ -124,39 +126,60 @@ class Variational(nn.Module):
 
     # ---- what all of them do
 
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
+    def forward(self, *inputs: Any, **options: Any) -> Tensor:
+        self.check_input(*inputs, **options)
         if self.samples_locally:
-            return self.sample(x)
+            return self.sample(*inputs, **options)
         if self.state.sampling == "none" or self.param.deterministic:
-            return self.product(x, self.weight)
-        # A held draw; or Bernoulli and uniform noise, which have no local reparameterization: one draw per batch.
-        x, conv = self.prepare(x)
-        return self.restore(local.product_of_draw(x, self.in_product(self.weight), self.bias, conv))
+            return self.product(*inputs, self.weight, **options)
+        return self.product_of_draw(*inputs, self.weight, **options)
 
     @property
     def samples_locally(self) -> bool:
         return self.state.sampling == "local" and self.param.noise == "gaussian" and not self.param.deterministic
 
-    def product(self, x: Tensor, weight: Tensor) -> Tensor:
-        """The layer with the given weights."""
-        x, conv = self.prepare(x)
+    def product(self, *inputs_and_weight: Any, **options: Any) -> Tensor:
+        """The layer with the given weights, the last argument."""
+        *inputs, weight = inputs_and_weight
+        x, conv = self.prepare(*inputs, **options)
         return self.restore(local.product(x, self.in_product(weight), self.bias, conv))
 
-    def sample(self, x: Tensor) -> Tensor:
-        """The layer with weights drawn anew for every object."""
-        x, conv = self.prepare(x)
-        mean, std, alpha = self._of_weights()
-        return self.restore(local.reparameterize(x, mean, std, self.bias, alpha, conv))
+    def product_of_draw(self, *inputs_and_weight: Any, **options: Any) -> Tensor:
+        """As product, with weights that were drawn: held; or one draw per batch of Bernoulli and uniform noise, which
+        have no local reparameterization."""
+        *inputs, weight = inputs_and_weight
+        x, conv = self.prepare(*inputs, **options)
+        return self.restore(local.product_of_draw(x, self.in_product(weight), self.bias, conv))
 
-    def moments(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
-        """Mean (None for 0) and variance of the output: what `sample` draws from."""
-        x, conv = self.prepare(x)
+    def sample(self, *inputs: Any, **options: Any) -> Tensor:
+        """The layer with weights drawn anew for every object."""
+        x, conv = self.prepare(*inputs, **options)
         mean, std, alpha = self._of_weights()
-        mean, variance = local.output_mean(x, mean, self.bias, conv), local.output_variance(x, std, alpha, conv)
+        bias, variance = self.bias_moments()
+        if variance is None:
+            return self.restore(local.reparameterize(x, mean, std, bias, alpha, conv))
+        moments = local.output_mean(x, mean, bias, conv), local.output_variance(x, std, alpha, conv, variance)
+        return self.restore(local.sample(*moments, local.low_precision(x)))
+
+    def moments(self, *inputs: Any, **options: Any) -> tuple[Tensor | None, Tensor]:
+        """Mean (None for 0) and variance of the output: what `sample` draws from."""
+        x, conv = self.prepare(*inputs, **options)
+        mean, std, alpha = self._of_weights()
+        bias, of_bias = self.bias_moments()
+        mean = local.output_mean(x, mean, bias, conv)
+        variance = local.output_variance(x, std, alpha, conv, of_bias)
         return None if mean is None else self.restore(mean), self.restore(variance)
 
-    def frozen(self, conv: local.Convolution | None) -> tuple[Tensor | None, local.WeightVariance]:
+    def bias_moments(self) -> tuple[Tensor | None, Tensor | None]:
+        """Mean (or draw) of the bias in this state, None for 0; its variance where the noise is drawn at the output."""
+        part = self.part("bias")
+        if part is None or not part.samples_locally:
+            return self.bias, None
+        kept = part.param.kept(part)
+        std, alpha = part._std_and_alpha(kept)
+        return part._mean(kept), std.square() if alpha is None else std.square() * alpha
+
+    def frozen(self, conv: local.Geometry) -> tuple[Tensor | None, local.WeightVariance]:
         """Mean and variance of the weights as they are now, for many samples without a gradient."""
         mean, std, alpha = self._of_weights()
         return mean, local.weight_variance(std, alpha, conv)
@@ -188,6 +211,8 @@ class Variational(nn.Module):
         """(std, alpha) with variance = alpha * std^2."""
         altered = self.permutation is not None or kept is not None
         std, alpha = (self._std(kept), None) if altered else self.param.std_and_alpha(self)
+        if self.alpha_in_std and alpha is not None and alpha.dim():
+            std, alpha = self._std(kept), None
         if std.dtype == torch.float16:
             raise ValueError(
                 f"{self} has float16 weights, which cannot hold variances: keep float32, use torch.autocast"
@@ -214,18 +239,14 @@ class Variational(nn.Module):
         return self.prior.kl(self.param, self, self.weight_shape)
 
     def set_state(self, state: State) -> None:
-        self.state = state
-        self.held_noise = self.permutation = None
+        order = None
         if state.permuted:
-            self.permutation = torch.randperm(self.weight_shape.numel(), device=self.param.std(self).device)
-        if state.sampling == "weights":
-            self.resample()
+            order = torch.randperm(self.weight_shape.numel(), device=self.param.std(self).device)
+        super().set_state(state)
+        self.permutation = order
 
-    def resample(self) -> None:
-        """A new draw for the state `weights`. The noise is held, not the product: gradients flow through it."""
-        if self.state.sampling != "weights":
-            raise ValueError('resample() needs the state "weights": use it inside `with predicting(model, "weights")`')
-        self.held_noise = unit_noise(self.param.noise, self.param.std(self).detach())
+    def new_noise(self) -> Tensor:
+        return unit_noise(self.param.noise, self.param.std(self).detach())
 
     @torch.no_grad()
     def removed(self) -> Tensor:
@@ -238,13 +259,29 @@ class Variational(nn.Module):
     def drop_mean(self) -> None:
         """Become the zero-mean layer of the same variances (Theorem 1). Weights that are 0 remain 0."""
         sigma = self.param.std(self).masked_fill(self.removed(), 0.0)
-        for name in self.of_param:
-            delattr(self, name)
+        self._forget(self.of_param)
         self.param = ZeroMean()
         self.of_param = self._register("param=zero_mean", {"sigma": nn.Parameter(sigma)})
 
+    def share(self, other: "Variational") -> None:
+        """Learn what another layer learns: one posterior, two uses."""
+        self.shared = other.shared = True
+        self._forget((*self.of_param, *self.of_prior))
+        self.param, self.prior = other.param, other.prior
+        self.of_param = self._register("param", {name: getattr(other, name) for name in other.of_param})
+        self.of_prior = self._register("prior", {name: getattr(other, name) for name in other.of_prior})
+
+    def _forget(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            delattr(self, name)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        translate(self, state_dict, f"{prefix}weight", prefix)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def extra_repr(self) -> str:
-        return f"{self.shape_repr()}, bias={self.bias is not None}, param={self.param.name}, prior={self.prior.name}"
+        bias = self.part("bias") is not None or self.bias is not None
+        return f"{self.shape_repr()}, bias={bias}, param={self.param.name}, prior={self.prior.name}"
 
 
 def layers_of(model: nn.Module) -> dict[str, Variational]:

@@ -24,7 +24,7 @@ class Linear(Variational, replaces=nn.Linear):
         self._adopt(nn.Linear(in_features, out_features, bias, **factory(options)), param, prior, options)
 
     def take_shape(self, module: Any) -> None:
-        self.in_features, self.out_features = module.in_features, module.out_features
+        self.out_features, self.in_features = self.weight_shape
 
     def check_input(self, x: Tensor) -> None:
         if x.dim() == 0 or x.shape[-1] != self.in_features:

@@ -79,6 +79,10 @@ class Parameterization:
         """What a layer with this (trained or freshly drawn) weight learns; nn.Parameter unless it stays fixed."""
         raise NotImplementedError
 
+    def tensors_of(self, q: Any, weight: Tensor) -> dict[str, Tensor]:
+        """As `tensors`, for a layer that knows along which axis of its weights the output units are."""
+        return self.tensors(weight)
+
     def mean(self, q: Any) -> Tensor:
         return q.mu
 

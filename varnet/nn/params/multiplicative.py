@@ -51,8 +51,12 @@ class NeuronWise(Multiplicative):
     def alpha_shape(self, weight: Tensor) -> torch.Size:
         return weight.shape[:1]
 
+    def tensors_of(self, q: Any, weight: Tensor) -> dict[str, Tensor]:
+        log_alpha = self.start(torch.Size([q.outputs]), weight)
+        return {"mu": as_parameter(weight), "log_alpha": nn.Parameter(log_alpha)}
+
     def log_alpha_of(self, q: Any) -> Tensor:
-        return self.clipped(q.log_alpha).view(-1, *[1] * (q.mu.dim() - 1))
+        return q.spread(self.clipped(q.log_alpha))
 
 
 class WeightWise(Multiplicative):
