@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor, nn
 from typing_extensions import assert_type
@@ -11,6 +12,8 @@ from varnet.attack.gradient import Path as AttackPath
 from varnet.attack.gradient import run
 from varnet.compress import Compact
 from varnet.evaluation import Predictions
+from varnet.nn.advice import Advice
+from varnet.nn.inventory import Inventory
 from varnet.nn.theorem1 import Report
 from varnet.runs.opening import Finished
 from varnet.runs.shelf import Stored
@@ -27,6 +30,11 @@ def layers(model: nn.Module, x: Tensor, y: Tensor) -> None:
     dense, conv = varnet.Linear(4, 2, bias=False, prior="ard"), varnet.Conv2d(1, 2, (3, 3), stride=2)
     assert_type(dense.kl(), Tensor)
     assert_type(conv.posterior().variance, Tensor)
+    assert_type(varnet.Bilinear(2, 3, 4, random_bias=True).moments(x, y)[1], Tensor)
+    assert_type(varnet.inventory(model), Inventory)
+    assert_type(varnet.advice(model, steps=100, lr=1e-3), Advice)
+    assert_type(varnet.parameter_groups(model, lr=1e-3, log_alpha_beta2=0.9), list[dict[str, Any]])
+    varnet.register_layer("mine.Dense", varnet.Linear)
 
 
 def predictions(model: nn.Module, net: nn.Sequential, x: Tensor, y: Tensor) -> None:

@@ -17,8 +17,30 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from varnet.evaluation.ensemble import Ensemble
     from varnet.evaluation.predictions import predict
     from varnet.evaluation.pruning import prune
+    from varnet.nn.advice import advice
     from varnet.nn.convert import variational
-    from varnet.nn.layers import Conv2d, Linear
+    from varnet.nn.groups import parameter_groups
+    from varnet.nn.inventory import inventory
+    from varnet.nn.layers import (
+        GRU,
+        LSTM,
+        RNN,
+        Bilinear,
+        Conv1d,
+        Conv2d,
+        Conv3d,
+        ConvTranspose1d,
+        ConvTranspose2d,
+        ConvTranspose3d,
+        Embedding,
+        GRUCell,
+        Linear,
+        LinearTransposed,
+        LSTMCell,
+        MultiheadAttention,
+        RNNCell,
+    )
+    from varnet.nn.matching import register_layer
     from varnet.nn.modes import predicting, resample, set_mode
     from varnet.nn.objective import kl, negative_elbo
     from varnet.nn.theorem1 import collapse
@@ -27,8 +49,10 @@ if TYPE_CHECKING:  # what editors and type checkers see
 
 __version__ = "0.1.0"
 __all__ = [
-    "Attack", "Conv2d", "Ensemble", "Linear", "collapse", "compact", "kl", "load", "negative_elbo", "open_run",
-    "predict", "predicting", "prune", "resample", "set_mode", "variational",
+    "GRU", "LSTM", "RNN", "Attack", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d", "Embedding", "Ensemble", "GRUCell", "LSTMCell", "Linear", "LinearTransposed",
+    "MultiheadAttention", "RNNCell", "advice", "collapse", "compact", "inventory", "kl", "load", "negative_elbo",
+    "open_run", "parameter_groups", "predict", "predicting", "prune", "register_layer", "resample", "set_mode", "variational",
 ]  # fmt: skip
 HOMES = {  # module -> the public names that it has
     "attack.gradient": ("Attack",),
@@ -36,14 +60,22 @@ HOMES = {  # module -> the public names that it has
     "evaluation.ensemble": ("Ensemble",),
     "evaluation.predictions": ("predict",),
     "evaluation.pruning": ("prune",),
+    "nn.advice": ("advice",),
     "nn.convert": ("variational",),
-    "nn.layers": ("Conv2d", "Linear"),
+    "nn.groups": ("parameter_groups",),
+    "nn.inventory": ("inventory",),
+    "nn.layers": (
+        "GRU", "LSTM", "RNN", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+        "ConvTranspose3d", "Embedding", "GRUCell", "LSTMCell", "Linear", "LinearTransposed", "MultiheadAttention",
+        "RNNCell",
+    ),
+    "nn.matching": ("register_layer",),
     "nn.modes": ("predicting", "resample", "set_mode"),
     "nn.objective": ("kl", "negative_elbo"),
     "nn.theorem1": ("collapse",),
     "runs.opening": ("open_run",),
     "runs.shelf": ("load",),
-}
+}  # fmt: skip
 
 
 if not TYPE_CHECKING:  # which would take every attribute for one that is there

@@ -380,6 +380,7 @@ def colliding() -> nn.Sequential:
         (colliding(), {}, "two layers would be called 'a_b'"),
         (emptied(), {"threshold": 9.0}, "below threshold=3.0.*: train with"),
         (nn.Sequential(nn.ReLU()), {}, "no Linear or Conv2d"),
+        (variational(nn.Sequential(nn.Conv1d(2, 2, 1))), {}, "layer '0' is a Conv1d, which cannot be made compact"),
         (nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2)), {}, "layer '0' is batch norm"),
         (nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, track_running_stats=False)), {}, "running averages"),
         (variational(nn.Sequential(nn.Linear(2, 2)), param="zero_mean"), {}, "layer '0' has no weight left"),
@@ -390,6 +391,14 @@ def test_wrong_input_is_one_sentence(model, options, words):
     with pytest.raises(ValueError, match=words) as caught:
         compact(model, **options)
     assert "\n" not in str(caught.value)
+
+
+def test_random_biases_and_held_dropout():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2))
+    x = torch.randn(5, 3)
+    expected = net.eval()(x)
+    variational(net, param="weight", log_alpha=-3.0, random_bias=True, hold_dropout=True)
+    torch.testing.assert_close(compact(net)(x), expected)
 
 
 def test_nested_networks_and_an_empty_batch():

@@ -65,31 +65,31 @@ def laplace(breadth: float, log_alpha: float, samples: int = 20_000) -> dict:
 
 
 @torch.no_grad()
-def conv1d() -> dict:
-    """Whether a convolution of rows is one of images of height 1, in every way of predicting."""
-    plain = nn.Conv1d(3, 4, 2, stride=2, padding=1)
-    images = nn.Conv2d(3, 4, (1, 2), stride=(1, 2), padding=(0, 1))
-    images.weight.copy_(plain.weight[:, :, None])
-    images.bias.copy_(plain.bias)
-    row, image = (variational(nn.Sequential(m), param="neuron", log_alpha=-1.0) for m in (plain, images))
-    x = torch.randn(6, 3, 9)
+def bag() -> dict:
+    """Whether sums of word vectors are a dense layer of counts, in every way of predicting."""
+    plain, dense = nn.EmbeddingBag(5, 4, mode="sum"), nn.Linear(5, 4, bias=False)
+    dense.weight.copy_(plain.weight.t())
+    words, counted = (variational(nn.Sequential(m), param="neuron", log_alpha=-1.0) for m in (plain, dense))
+    x = torch.tensor([[0, 3, 3], [1, 2, 4], [4, 4, 4]])
+    counts = nn.functional.one_hot(x, 5).sum(1).float()
 
     def alike(mode: str, layer=lambda net, x: net(x)) -> bool:
         found = []
-        for net, given in ((row, x), (image, x[:, :, None])):
+        for net, given in ((words, x), (counted, counts)):
             torch.manual_seed(1)
             with predicting(net, mode):
                 found.append(layer(net, given))
-        return torch.allclose(found[0].reshape(-1), found[1].reshape(-1), atol=1e-5)
+        return torch.allclose(*found, atol=1e-5)
 
     def fast(net: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        batch = (x, torch.zeros(len(x), dtype=torch.long))
-        return predict(nn.Sequential(net, nn.Flatten()), [batch], "sample", samples=3, seed=2).log_probs
+        return predict(net, [(x, torch.zeros(len(x), dtype=torch.long))], "sample", samples=3, seed=2).log_probs
 
+    with predicting(words, "weights"):
+        held = torch.allclose(words(x), counts @ words[0].weight, atol=1e-5)
     moments = alike("sample", lambda net, x: torch.cat([m.flatten() for m in net[0].moments(x)]))
     return {
-        "deterministic": alike("deterministic"), "moments": moments, "weights": alike("weights"),
-        "fast": alike("sample", fast),
+        "kind": type(words[0]).__name__ == "EmbeddingBag", "deterministic": alike("deterministic"),
+        "moments": moments, "weights": held, "fast": alike("sample", fast),
     }  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def main(train: list, reproduce: list, made: str) -> None:
     found = {
         "runs": [trained(words, place) for words in train],
         "laplace": [laplace(breadth, log_alpha) for breadth in (0.1, 1.0) for log_alpha in (-3.0, 0.0, 2.0)],
-        "conv1d": conv1d(),
+        "bag": bag(),
         "reproduced": max(reproduced(words, place) for words in reproduce),
     }
     print(json.dumps(found))

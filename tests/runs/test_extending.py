@@ -110,8 +110,8 @@ def test_the_prior_of_the_page_is_the_divergence_that_it_says(done):
         assert abs(one["closed"] - one["sampled"]) < Z * one["error"], one
 
 
-def test_the_layer_of_the_page_samples_as_a_convolution_of_images_does(done):
-    assert done["conv1d"] == {"deterministic": True, "moments": True, "weights": True, "fast": True}
+def test_the_layer_of_the_page_samples_as_a_dense_layer_of_counts_does(done):
+    assert done["bag"] == {"kind": True, "deterministic": True, "moments": True, "weights": True, "fast": True}
 
 
 def test_the_table_and_the_figure_of_the_page_are_written(done, project):

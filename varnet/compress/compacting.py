@@ -21,6 +21,7 @@ from varnet.compress.packed import DESCRIBED, Compact, Report, Row, assembled, l
 from varnet.compress.units import Stages, reduce
 from varnet.evaluation.sparsity import kept
 from varnet.nn.layers import Conv2d, Linear, Variational
+from varnet.nn.layers.dropout import HeldDropout
 from varnet.nn.modes import predicting
 
 __all__ = ["Compact", "compact", "deterministic", "load", "save"]
@@ -103,7 +104,7 @@ def _plain(name: str, module: nn.Module, threshold: float | None) -> nn.Module:
         return plain_conv(_weight(name, module, threshold), _cpu(module.bias), options)
     if isinstance(module, NORMS) and module.running_mean is None:
         raise ValueError(f"layer {name!r} keeps no running averages: a compact network needs track_running_stats=True")
-    if type(module) not in (*DESCRIBED, *NORMS, *DROPOUTS):
+    if type(module) not in (*DESCRIBED, *NORMS, *DROPOUTS) and not isinstance(module, HeldDropout):
         raise ValueError(f"layer {name!r} is a {type(module).__name__}, which cannot be made compact")
     return copy.deepcopy(module).cpu()
 

@@ -1,13 +1,14 @@
 """Trials of a cut against the model itself on a few rows: the same outputs and gradients with the same noise."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from varnet.evaluation.probing import RunWhole
 from varnet.evaluation.untouched import Generators, holding
-from varnet.nn.layers import Variational, layers_of
+from varnet.nn.layers import held_in
+from varnet.nn.modes import resample
 
 TRIALS = 2  # samples, between which held weights are drawn anew
 Draw = Callable[[], Tensor]  # a sample of the output
@@ -37,14 +38,10 @@ def _trials(sampler: Callable[[], Draw], model: nn.Module, x: Tensor) -> list[Te
         draw, found = sampler(), []
         for _ in range(TRIALS):
             found.append(draw())
-            for layer in _held_layers(model):
-                layer.resample()
+            if any(layer.holds for layer in held_in(model).values()):
+                resample(model)
     generators.restore()
     return found
-
-
-def _held_layers(model: nn.Module) -> Iterator[Variational]:
-    return (layer for layer in layers_of(model).values() if layer.state.sampling == "weights")
 
 
 def _gradient(outs: list[Tensor], x: Tensor) -> Tensor:

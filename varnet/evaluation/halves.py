@@ -5,6 +5,7 @@ cut itself: its moments belong to the first half, its draw to the second.
 """
 
 import operator
+from typing import Any
 
 from torch import Tensor, fx, nn
 
@@ -50,8 +51,8 @@ class _Halves:
         """Cut a layer before which there is no noise: its moments come first, the draw later."""
         moments, draw = self._free_name("moments"), self._free_name("draw")
         self.parts[moments], self.parts[draw] = _Moments(module_of(self.module, node)), _Draw()
-        inputs = tuple(self.early_copy[parent] for parent in node.all_input_nodes)
-        both = self.first.call_module(moments, inputs)
+        inputs, options = fx.map_arg((node.args, node.kwargs), self.early_copy.__getitem__)
+        both = self.first.call_module(moments, inputs, options)
         pair = [self._hand(self.first.call_function(operator.getitem, (both, i))) for i in (0, 1)]
         self.late_copy[node] = self.second.call_module(draw, tuple(pair))
 
@@ -90,9 +91,9 @@ class _Moments(nn.Module):
         super().__init__()
         self.layer = layer
 
-    def forward(self, x: Tensor) -> tuple[Tensor | None, Tensor]:
-        self.layer.check_input(x)
-        return self.layer.moments(x)
+    def forward(self, *inputs: Any, **options: Any) -> tuple[Tensor | None, Tensor]:
+        self.layer.check_input(*inputs, **options)
+        return self.layer.moments(*inputs, **options)
 
 
 class _Draw(nn.Module):

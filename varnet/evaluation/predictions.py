@@ -18,7 +18,7 @@ from varnet.evaluation.ensemble import Ensemble
 from varnet.evaluation.metrics import average_probs
 from varnet.evaluation.one_mask import one_mask
 from varnet.evaluation.prefix import Sampler
-from varnet.nn.layers import Variational, layers_of
+from varnet.nn.layers import Variational, held_in, layers_of
 from varnet.nn.modes import drops, predicting, resample
 from varnet.nn.objective import kl
 
@@ -92,7 +92,7 @@ def weight_samples(
             outs, logs = _outputs(sampler, x, draws), []
             for own in seeds:
                 torch.manual_seed(own)
-                if layers_of(model):
+                if held_in(model):
                     resample(model)
                 logs.append(_log_probs(next(outs)))
             correct += torch.stack([metrics.hits(log, y).sum() for log in logs]).cpu()

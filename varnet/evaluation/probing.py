@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, fx, nn
 
 from varnet.evaluation.untouched import Generators, version
-from varnet.nn.layers import Variational
+from varnet.nn.layers import Held, Variational
+from varnet.nn.layers.host import Host
 
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -66,7 +67,7 @@ class _Tracer(fx.Tracer):
         self.gradients = torch.is_grad_enabled()
 
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return isinstance(module, Variational) or super().is_leaf_module(module, name)
+        return isinstance(module, Held | Host) or super().is_leaf_module(module, name)
 
     def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
         if self.gradients and not torch.is_grad_enabled():  # as inside of a Function's forward
@@ -118,10 +119,10 @@ class Probe(fx.Interpreter):
 
 
 def holds_weights(module: nn.Module | None) -> bool:
-    """Tell whether a draw of the weights is held in a module: a variational layer, or one with such a layer inside."""
+    """Tell whether a draw is held in a module: a variational layer, dropout, or one with such a layer inside."""
     parts = [] if module is None else module.modules()
-    layers = [part for part in parts if isinstance(part, Variational)]
-    return any(layer.state.sampling == "weights" and not layer.param.deterministic for layer in layers)
+    layers = [part for part in parts if isinstance(part, Held) and part.holds]
+    return any(not isinstance(layer, Variational) or not layer.param.deterministic for layer in layers)
 
 
 def samples_locally(module: object) -> bool:

@@ -1,5 +1,7 @@
 """Modules with the same values that are faster when called many times without a gradient."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -19,7 +21,8 @@ def quick(part: object) -> object:
 def _is_usual(layer: Variational) -> bool:
     """A kind of layer may sample in a way of its own."""
     kind = type(layer)
-    return kind.forward is Variational.forward and kind.sample is Variational.sample
+    usual = kind.forward is Variational.forward and kind.sample is Variational.sample
+    return usual and layer.part("bias") is None
 
 
 class _Frozen(nn.Module):
@@ -30,11 +33,11 @@ class _Frozen(nn.Module):
         self.layer = layer
         self.moments: tuple[Tensor | None, local.WeightVariance] | None = None
 
-    def forward(self, x: Tensor) -> Tensor:
-        if local.low_precision(x) is not None or torch.is_grad_enabled():
-            return self.layer(x)
-        self.layer.check_input(x)
-        x, conv = self.layer.prepare(x)
+    def forward(self, *inputs: Any, **options: Any) -> Tensor:
+        if local.low_precision(inputs[0]) is not None or torch.is_grad_enabled():
+            return self.layer(*inputs, **options)
+        self.layer.check_input(*inputs, **options)
+        x, conv = self.layer.prepare(*inputs, **options)
         if self.moments is None:
             self.moments = self.layer.frozen(conv)
         mean, variance = self.moments

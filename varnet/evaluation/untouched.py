@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from varnet.nn.layers import layers_of
+from varnet.nn.layers import held_in
 
 CONTAINERS = (dict, list, set)  # subclasses too; their contents are kept, one level deep
 OF_TRACING = "_tensor_constant"  # what torch.fx adds to a model for the constants of its graph
@@ -88,7 +88,7 @@ def untouched(model: nn.Module, x: Tensor) -> Iterator[State]:
 @contextlib.contextmanager
 def holding(model: nn.Module) -> Iterator[None]:
     """Keep the held draws of the weights, whatever `resample` does inside."""
-    before = {layer: layer.held_noise for layer in layers_of(model).values()}
+    before = {layer: layer.held_noise for layer in held_in(model).values()}
     try:
         yield
     finally:

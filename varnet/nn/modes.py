@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator
 from torch import nn
 
 from varnet.base.checks import one_of
-from varnet.nn.layers import State, layers_of
+from varnet.nn.layers import Held, State, Variational, held_in
 from varnet.nn.names import select
+from varnet.nn.tying import share_draws
 
 MODES = {
     "sample": State(),
@@ -33,9 +34,15 @@ DROPPING = (nn.modules.dropout._DropoutNd, nn.MultiheadAttention, nn.RNNBase, nn
 
 def resample(model: nn.Module) -> None:
     """New weights for the layers whose state is `weights`; it is an error if a variational model has none."""
-    found = layers_of(model).values()
-    for layer in [layer for layer in found if layer.state.sampling == "weights"] or found:
+    found = held_in(model).values()
+    for layer in [layer for layer in found if layer.holds] or found:
         layer.resample()
+    _share(found)
+
+
+def _share(found: Iterable[Held]) -> None:
+    """One draw for tied weights."""
+    share_draws(layer for layer in found if isinstance(layer, Variational))
 
 
 @contextlib.contextmanager
@@ -50,7 +57,7 @@ def predicting(
     zero_mean and permuted too.
     """
     state = _state(mode, sampling)
-    found = {name.removeprefix("_orig_mod."): layer for name, layer in layers_of(model).items()}  # of torch.compile
+    found = {name.removeprefix("_orig_mod."): layer for name, layer in held_in(model).items()}  # of torch.compile
     chosen = set(select(layers, list(found)))
     before = {layer: (layer.state, layer.held_noise, layer.permutation) for layer in found.values()}
     training = {module: module.training for module in model.modules()}
@@ -61,6 +68,7 @@ def predicting(
                 module.training = state.sampling != "none"
         for name, layer in found.items():
             layer.set_state(state if name in chosen else State(sampling))
+        _share(found.values())
         yield model
     finally:
         for layer, (state, noise, permutation) in before.items():
@@ -81,8 +89,10 @@ def drops(module: nn.Module) -> bool:
 def set_mode(model: nn.Module, mode: str, sampling: str = "local") -> nn.Module:
     """As `predicting`, for good, and without touching train() or eval(): e.g. to train with held weights."""
     state = _state(mode, sampling)
-    for layer in layers_of(model).values():
+    found = held_in(model).values()
+    for layer in found:
         layer.set_state(state)
+    _share(found)
     return model
 
 

@@ -9,11 +9,15 @@ from torch import Tensor, nn
 
 from varnet.errors import ConfigError
 from varnet.nn.layers import layers_of
+from varnet.nn.tying import distinct
 
 
 def kl(model: nn.Module) -> Tensor:
-    """KL(q || p), summed over all weights of all variational layers; 0 for a model without any."""
-    terms = [layer.kl() for layer in layers_of(model).values()]
+    """KL(q || p), summed over all weights of all variational layers; 0 for a model without any.
+
+    A posterior that several layers share, as tied weights do, counts once.
+    """
+    terms = [layer.kl() for layer in distinct(layers_of(model).values())]
     return torch.stack(terms).sum() if terms else next(model.parameters(), torch.zeros(())).new_zeros(())
 
 

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from varnet.base.checks import Check
+from varnet.nn import stale
 from varnet.nn.layers import Variational, layers_of
+from varnet.nn.tying import twins
 
 THRESHOLD = Check(
     lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool) and not math.isnan(v),
@@ -55,12 +57,16 @@ def collapse(module: nn.Module, threshold: float = 5.0) -> Report:
     not. A converted layer learns `sigma`: make the optimizer anew.
     """
     THRESHOLD("threshold", threshold)
-    report = Report()
-    for name, layer in layers_of(module).items():
-        row = _convergence(name, layer, threshold)
+    found = layers_of(module)
+    report = Report(_convergence(name, layer, threshold) for name, layer in found.items())
+    firsts = twins(found.values())
+    for row, layer in zip(report, found.values(), strict=True):
         if row.collapsed and not layer.param.zero_mean:
-            layer.drop_mean()
-        report.append(row)
+            if layer in firsts:  # whose posterior it has, and goes on to have
+                layer.share(firsts[layer])
+            else:
+                layer.drop_mean()
+            stale.look_again()
     return report
 
 

@@ -12,6 +12,7 @@ from varnet.data import Dataset, load
 from varnet.errors import CheckpointError, ConfigError
 from varnet.nn import networks as models
 from varnet.nn.layers import layers_of
+from varnet.nn.layers.parts import PARTS
 from varnet.runs import custom, schema
 from varnet.runs.custom import CUSTOM
 from varnet.runs.identity import plain
@@ -138,12 +139,19 @@ def initialise_from(model: nn.Module, path: Path) -> None:
     model.load_state_dict(own | found)
     with torch.no_grad():
         for name, layer in layers.items():
-            means = [state[f"{name}.{n}"] for n in ("mu", "weight") if f"{name}.{n}" in state]
-            for leaf, tensor in layer.param.tensors(means[0]).items() if means else ():
+            means = [state[key] for key in (f"{name}.mu", f"{name}.weight", _plain_name(name)) if key in state]
+            for leaf, tensor in layer.param.tensors_of(layer, means[0]).items() if means else ():
                 if f"{name}.{leaf}" not in found:
                     getattr(layer, leaf).copy_(tensor)
 
 
 def _of_other_layer(key: str, state: dict[str, Tensor]) -> Tensor | None:
     stem, dot, leaf = key.rpartition(".")
-    return next((state[stem + dot + n] for n in SAME.get(leaf, (leaf,)) if stem + dot + n in state), None)
+    names = [stem + dot + n for n in SAME.get(leaf, (leaf,))]
+    names += [_plain_name(stem)] if leaf in ("mu", "sigma") else [f"{stem}{dot}{PARTS}.{leaf}.mu"]
+    return next((state[name] for name in names if name in state), None)
+
+
+def _plain_name(part: str) -> str:
+    """What a plain layer calls a tensor that is a random part: lstm.random.weight_hh_l0 -> lstm.weight_hh_l0."""
+    return f".{part}".replace(f".{PARTS}.", ".").removeprefix(".")
