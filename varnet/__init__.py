@@ -52,7 +52,8 @@ __all__ = [
     "GRU", "LSTM", "RNN", "Attack", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
     "ConvTranspose3d", "Embedding", "Ensemble", "GRUCell", "LSTMCell", "Linear", "LinearTransposed",
     "MultiheadAttention", "RNNCell", "advice", "collapse", "compact", "inventory", "kl", "load", "negative_elbo",
-    "open_run", "parameter_groups", "predict", "predicting", "prune", "register_layer", "resample", "set_mode", "variational",
+    "open_run", "parameter_groups", "predict", "predicting", "prune", "register_layer", "resample", "set_mode",
+    "variational",
 ]  # fmt: skip
 HOMES = {  # module -> the public names that it has
     "attack.gradient": ("Attack",),
