@@ -8,7 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 from varnet.runs import composing
 
 __all__ = ["ROOT", "composed", "tiny"]
-GROUPS = ("dataset", "model", "param", "prior", "schedule", "experiment")
+GROUPS = ("likelihood", "dataset", "model", "param", "prior", "schedule", "experiment")
 ROOT = Path(__file__).resolve().parent.parent
 TINY = (
     "schedule.epochs=1", "schedule.warmup=0", "schedule.beta_from=0", "schedule.beta_until=0", "model.width=0.05",

@@ -11,7 +11,7 @@ import varnet
 from varnet.attack.gradient import Path as AttackPath
 from varnet.attack.gradient import run
 from varnet.compress import Compact
-from varnet.evaluation import Predictions
+from varnet.evaluation import Mixture, Predictions
 from varnet.nn.advice import Advice
 from varnet.nn.inventory import Inventory
 from varnet.nn.theorem1 import Report
@@ -23,6 +23,10 @@ def layers(model: nn.Module, x: Tensor, y: Tensor) -> None:
     assert_type(varnet.variational(model, ["layer4", "fc"], param="neuron", log_alpha=-5.0), nn.Module)
     assert_type(varnet.kl(model), Tensor)
     assert_type(varnet.negative_elbo(model, x, y, data_size=100, beta=0.5), Tensor)
+    learned = varnet.Gaussian(variance="learned")
+    assert_type(varnet.negative_elbo(model, x, y, data_size=100, likelihood=learned), Tensor)
+    assert_type(varnet.negative_elbo(model, x, y, 100, likelihood=lambda out, target: -((out - target) ** 2)), Tensor)
+    assert_type(varnet.LearnedVariance(2)(x), Any)
     assert_type(varnet.predicting(model, "sample", layers="fc").__enter__(), nn.Module)
     assert_type(varnet.set_mode(model, "weights"), nn.Module)
     varnet.resample(model)
@@ -39,6 +43,9 @@ def layers(model: nn.Module, x: Tensor, y: Tensor) -> None:
 
 def predictions(model: nn.Module, net: nn.Sequential, x: Tensor, y: Tensor) -> None:
     assert_type(varnet.predict(model, [(x, y)], "sample", samples=20), Predictions)
+    found = varnet.mixture(model, [(x, y)], "gaussian", samples=20)
+    assert_type(found, Mixture)
+    assert_type(found.interval(0.9), tuple[Tensor, Tensor])
     assert_type(varnet.prune(model, 0.9, by="snr"), nn.Module)
     assert_type(varnet.Ensemble([model, model]), varnet.Ensemble)
     assert_type(varnet.compact(net, threshold=None), Compact)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from varnet.attack.gradient import Attack
     from varnet.compress.compacting import compact
     from varnet.evaluation.ensemble import Ensemble
+    from varnet.evaluation.mixtures import mixture
     from varnet.evaluation.predictions import predict
     from varnet.evaluation.pruning import prune
     from varnet.nn.advice import advice
@@ -40,6 +41,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
         MultiheadAttention,
         RNNCell,
     )
+    from varnet.nn.likelihoods import Gaussian, LearnedVariance
     from varnet.nn.matching import register_layer
     from varnet.nn.modes import predicting, resample, set_mode
     from varnet.nn.objective import kl, negative_elbo
@@ -50,15 +52,16 @@ if TYPE_CHECKING:  # what editors and type checkers see
 __version__ = "0.1.0"
 __all__ = [
     "GRU", "LSTM", "RNN", "Attack", "Bilinear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
-    "ConvTranspose3d", "Embedding", "Ensemble", "GRUCell", "LSTMCell", "Linear", "LinearTransposed",
-    "MultiheadAttention", "RNNCell", "advice", "collapse", "compact", "inventory", "kl", "load", "negative_elbo",
-    "open_run", "parameter_groups", "predict", "predicting", "prune", "register_layer", "resample", "set_mode",
-    "variational",
+    "ConvTranspose3d", "Embedding", "Ensemble", "GRUCell", "Gaussian", "LSTMCell", "LearnedVariance", "Linear",
+    "LinearTransposed", "MultiheadAttention", "RNNCell", "advice", "collapse", "compact", "inventory", "kl", "load",
+    "mixture", "negative_elbo", "open_run", "parameter_groups", "predict", "predicting", "prune", "register_layer",
+    "resample", "set_mode", "variational",
 ]  # fmt: skip
 HOMES = {  # module -> the public names that it has
     "attack.gradient": ("Attack",),
     "compress.compacting": ("compact",),
     "evaluation.ensemble": ("Ensemble",),
+    "evaluation.mixtures": ("mixture",),
     "evaluation.predictions": ("predict",),
     "evaluation.pruning": ("prune",),
     "nn.advice": ("advice",),
@@ -70,6 +73,7 @@ HOMES = {  # module -> the public names that it has
         "ConvTranspose3d", "Embedding", "GRUCell", "LSTMCell", "Linear", "LinearTransposed", "MultiheadAttention",
         "RNNCell",
     ),
+    "nn.likelihoods": ("Gaussian", "LearnedVariance"),
     "nn.matching": ("register_layer",),
     "nn.modes": ("predicting", "resample", "set_mode"),
     "nn.objective": ("kl", "negative_elbo"),

@@ -151,7 +151,7 @@ def test_gpus_are_taken_in_turn():
 def test_the_summary(tmp_path):
     done, silent, failed, missing = (tmp_path / name for name in ("done", "silent", "failed", "missing"))
     done.mkdir()
-    (done / "metrics.json").write_text('{"acc_k": 1.0}')
+    (done / "metrics.json").write_text('{"acc_k": 1.0, "elbo": -1.0}')
     planned = [sweep.Job(["a=1", f"seed={i}"], folder) for i, folder in enumerate((done, silent, failed, missing))]
     noted = {0: sweep.Job(["a=1", "seed=0"], done, "too early"), 1: sweep.Job(["a=1", "seed=1"], silent)}
     noted |= {2: sweep.Job(["a=1", "seed=2"], failed, "no room")}

@@ -147,7 +147,7 @@ def test_options_reach_the_layers():
         (("vgg", (3, 32, 32), 10), {"width": -1}, "width", ["=-1", "above 0"]),
         (("vgg", (3, 32, 32), 10), {"width": "wide"}, "width", ["=wide", "use a finite number"]),
         (("fc", (-4,), 3), {}, "in_shape", ["(-4,)", "whole numbers above 0"]),
-        (("fc", (2,), 1), {}, "classes", ["=1", "a whole number from 2"]),
+        (("fc", (2,), 0), {}, "classes", ["=0", "a whole number from 1"]),
         (("fc", (2,), 2), {"sizes": [0]}, "sizes", ["[0]", "whole numbers above 0"]),
         (("toy", (2,), 2), {"sizes": [3]}, "sizes", ["[3]", "is an option of model=fc"]),
         (("lenet5", (1, 28, 28), 10), {"activation": "gelu"}, "activation", ["=gelu", "relu, tanh, leaky_relu"]),

@@ -18,6 +18,7 @@ from varnet.base.plots import curves, rendered
 from varnet.cli import reproduce
 from varnet.cli.train import run
 from varnet.nn.layers import Conv2d, layers_of
+from varnet.nn.likelihoods import likelihood_of
 from varnet.nn.priors import PRIORS
 from varnet.paper.library import Library
 from varnet.paper.reproduction import jobs_of
@@ -41,11 +42,11 @@ def trained(words: list[str], made: Path) -> dict:
     model = build_model(cfg, data)
     layers = layers_of(model)
     return {
-        **{key: metrics[key] for key in ("acc_k", "kl", "name", "log_alpha")},
+        **{key: metrics.get(key) for key in ("acc_k", "rmse_k", "kl", "name", "log_alpha")},
         "layers": list(layers), "kinds": [type(layer).__name__ for layer in layers.values()],
         "params": sorted({layer.param.name for layer in layers.values()}),
         "priors": sorted({layer.prior.name for layer in layers.values()}),
-        "option": cfg.param.get("rho", cfg.prior.get("breadth")),
+        "option": cfg.param.get("rho", cfg.prior.get("breadth", cfg.get("likelihood", {}).get("breadth"))),
         "classes": data.classes, "in_shape": list(data.in_shape),
         "convolutions": sum(isinstance(m, nn.Conv2d | Conv2d) for m in model.modules()),
     }  # fmt: skip
@@ -62,6 +63,17 @@ def laplace(breadth: float, log_alpha: float, samples: int = 20_000) -> dict:
     values = (q.log_prob(w) - p.log_prob(w)).sum((1, 2)).detach()
     error = float(values.std()) / math.sqrt(samples)
     return {"closed": float(layer.kl()), "sampled": float(values.mean()), "error": error}
+
+
+def noise() -> dict:
+    """Whether the likelihood of the page is the distribution of torch."""
+    out, target = torch.randn(5, 2), 3 * torch.randn(5, 2)
+    wanted, found = torch.distributions.Laplace(out, 0.7), likelihood_of("laplace", breadth=0.7)
+    return {
+        "log_prob": torch.allclose(found.log_prob(out, target), wanted.log_prob(target).sum(1), atol=1e-5),
+        "cdf": torch.allclose(found.cdf(out, target)[0], wanted.cdf(target), atol=1e-5),
+        "variance": torch.allclose(found.variance_of(out), wanted.variance),
+    }
 
 
 @torch.no_grad()
@@ -109,6 +121,7 @@ def main(train: list, reproduce: list, made: str) -> None:
     found = {
         "runs": [trained(words, place) for words in train],
         "laplace": [laplace(breadth, log_alpha) for breadth in (0.1, 1.0) for log_alpha in (-3.0, 0.0, 2.0)],
+        "noise": noise(),
         "bag": bag(),
         "reproduced": max(reproduced(words, place) for words in reproduce),
     }

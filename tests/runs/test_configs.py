@@ -32,7 +32,7 @@ NAMES = {  # custom is the user's own: test_custom.py
 PAIRING = {"lenet5": "mnist", "lenet300": "mnist", "fc": "mnist", "vgg": "cifar10", "toy": "toy"}
 
 
-@pytest.mark.parametrize("group", ["dataset", "model", "param", "prior", "schedule", "experiment"])
+@pytest.mark.parametrize("group", ["likelihood", "dataset", "model", "param", "prior", "schedule", "experiment"])
 def test_every_file_composes_and_passes_the_check(group):
     for path in (CONFIGS / group).glob("*.yaml"):
         own = [f"{group}.target=package.module:function"] if path.stem == "custom" else []
@@ -84,8 +84,9 @@ def experiments() -> list:
 @pytest.mark.usefixtures("unpictured")
 @pytest.mark.parametrize("experiment", experiments())
 def test_every_experiment_takes_two_steps(experiment, tmp_path):
-    labels = ["dataset.labels=null"] if "cifar100" in experiment else []  # digits have no coarse ones
-    metrics = run(tiny(tmp_path, f"experiment={experiment}", "init_experiment=null", *labels))
+    own = ["dataset.labels=null"] if "cifar100" in experiment else []  # digits have no coarse ones
+    own += ["dataset=toy_regression", "model.width=1"] if experiment == "regression" else []  # nor numbers as targets
+    metrics = run(tiny(tmp_path, f"experiment={experiment}", "init_experiment=null", *own))
     assert math.isfinite(metrics["elbo"])
 
 

@@ -84,18 +84,19 @@ def test_the_files_are_of_the_style_of_the_project(project):
 def test_every_way_to_extend_has_a_file_and_all_commands_ran(done):
     folders = {str(Path(path).parent) for path in new_files()}
     assert folders >= {
-        "varnet/nn/params", "varnet/nn/priors", "varnet/nn/layers", "varnet/nn/networks", "varnet/data/sets",
-        "varnet/paper", ".",
+        "varnet/nn/params", "varnet/nn/priors", "varnet/nn/likelihoods", "varnet/nn/layers", "varnet/nn/networks",
+        "varnet/data/sets", "varnet/paper", ".",
     }  # fmt: skip
     assert len(done["runs"]) == len(commands("train")) >= 8
     for run in done["runs"]:
-        assert 0 <= run["acc_k"] <= 100 and run["kl"] >= 0, run
+        assert (run["rmse_k"] > 0 if run["acc_k"] is None else 0 <= run["acc_k"] <= 100) and run["kl"] >= 0, run
 
 
 def test_names_of_the_command_line_reach_the_network(done):
-    softplus, laplace, pyramid, spirals, residual, clouds, dropout, rows = done["runs"]
+    softplus, laplace, noise, pyramid, spirals, residual, clouds, dropout, rows = done["runs"]
     assert softplus["params"] == ["softplus"] and softplus["priors"] == ["gaussian"] and softplus["option"] == -4
     assert laplace["priors"] == ["laplace"] and laplace["params"] == ["weight"] and laplace["option"] == 0.1
+    assert noise["option"] == 0.5 and noise["rmse_k"] > 0 and noise["in_shape"] == [10]
     assert pyramid["layers"] == ["dense1"] and pyramid["convolutions"] == 3
     assert spirals["classes"] == 2 and spirals["in_shape"] == [2] and spirals["name"].startswith("spirals_fc")
     assert residual["layers"] == ["2.inner.2", "3.inner.2"] and "log_alpha" in residual
@@ -108,6 +109,10 @@ def test_the_prior_of_the_page_is_the_divergence_that_it_says(done):
     """Closed form against samples, for several breadths."""
     for one in done["laplace"]:
         assert abs(one["closed"] - one["sampled"]) < Z * one["error"], one
+
+
+def test_the_likelihood_of_the_page_is_the_distribution_that_it_says(done):
+    assert done["noise"] == {"log_prob": True, "cdf": True, "variance": True}
 
 
 def test_the_layer_of_the_page_samples_as_a_dense_layer_of_counts_does(done):

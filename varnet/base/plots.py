@@ -22,22 +22,28 @@ CURVES = {  # metric -> (label, colour), in the paper's order (Figure 3)
 }
 
 
-def phase_transition(history: list[dict], samples: int, title: str, classes: int | None = None) -> "Figure":
-    """Test accuracy of the four predictions and log alpha of each layer, by epoch (Figures 3 and 8)."""
+YLABELS = {"acc": "test accuracy, %", "rmse": "test RMSE", "nll": "test NLL"}
+
+
+def phase_transition(
+    history: list[dict], samples: int, title: str, classes: int | None = None, what: str = "acc"
+) -> "Figure":
+    """Test accuracy (or what else is measured) of the four predictions and log alpha of each layer, by epoch (Figures 3
+    and 8)."""
     from matplotlib.figure import Figure
 
-    rows = [row for row in history if row.get("acc_det") is not None]
+    rows = [row for row in history if row.get(f"{what}_det") is not None]
     alphas = {name for row in rows for name in row.get("log_alpha", {})}
     figure = Figure(figsize=(7.2, 6.0 if alphas else 3.6), dpi=120, layout="constrained")
     axes = figure.subplots(2 if alphas else 1, 1, sharex=True, squeeze=False)[:, 0]
     epochs = [row["epoch"] for row in rows]
     for key, (label, colour) in CURVES.items():
-        values = [row.get(key) for row in rows]
+        values = [row.get(key.replace("acc", what)) for row in rows]
         if any(v is not None for v in values):
             axes[0].plot(epochs, values, label=label.format(k=samples), color=colour, lw=1.8)
     if classes:
         axes[0].axhline(100 / classes, color="black", lw=0.8, ls=":", label="chance")
-    axes[0].set(ylabel="test accuracy, %", ylim=(0, 101), title=in_picture(title))
+    axes[0].set(ylabel=YLABELS[what], title=in_picture(title), **({"ylim": (0, 101)} if what == "acc" else {}))
     if alphas:
         _draw_log_alpha(axes[1], rows, sorted(alphas))
     for axis in axes:
@@ -95,6 +101,30 @@ def curves(x: list[float], lines: dict[str, list[float]], xlabel: str, ylabel: s
     return figure
 
 
+def bands(
+    x: np.ndarray, mean: np.ndarray, epistemic: np.ndarray, aleatoric: np.ndarray,
+    points: tuple[np.ndarray, np.ndarray], title: str,
+) -> "Figure":  # fmt: skip
+    """A curve with bands of two standard deviations above, and below it the two parts of the variance apart."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 6.0), dpi=120, layout="constrained")
+    top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    inner, outer = 2 * np.sqrt(epistemic), 2 * np.sqrt(epistemic + aleatoric)
+    top.fill_between(x, mean - outer, mean + outer, color="#4c72b0", alpha=0.2, lw=0, label="weights and noise, 2 std")
+    top.fill_between(x, mean - inner, mean + inner, color="#4c72b0", alpha=0.45, lw=0, label="weights alone, 2 std")
+    top.plot(x, mean, color="#1f3a68", lw=1.8, label="mean")
+    top.plot(*points, ".", color="black", ms=3, label="training data")
+    top.set(ylabel="target", title=title)
+    bottom.plot(x, np.sqrt(epistemic), color="#c44e52", lw=1.8, label="epistemic (weights)")
+    bottom.plot(x, np.sqrt(aleatoric), color="#55a868", lw=1.8, label="aleatoric (noise)")
+    bottom.set(xlabel="input", ylabel="std", ylim=(0, None))
+    for axis in (top, bottom):
+        axis.grid(alpha=0.25)
+        axis.legend(frameon=False, fontsize="small")
+    return figure
+
+
 def by_angle(rows: list[dict], title: str) -> "Figure":
     """Accuracy and entropies of turned images."""
     from matplotlib.figure import Figure
@@ -122,12 +152,8 @@ def _one_axis(size: tuple[float, float]) -> "tuple[Figure, Axes]":
     return figure, axis
 
 
-PANELS = {
-    "acc_det": "deterministic, %",
-    "acc_k": "K samples, %",
-    "acc_zero_mean_k": "zero-mean, K samples, %",
-    "elbo": "ELBO",
-}
+UNITS = {"acc": ", %", "rmse": ", RMSE", "nll": ", NLL"}
+MODES = {"det": "deterministic", "k": "K samples", "zero_mean_k": "zero-mean, K samples"}
 
 
 IN_LEGEND = 24  # groups; a longer legend leaves no room for the curves, and more bands hide each other
@@ -135,12 +161,14 @@ IN_LEGEND = 24  # groups; a longer legend leaves no room for the curves, and mor
 
 def by_epoch(groups: list) -> "Figure":
     """Accuracies and ELBO by epoch: the mean over the seeds of each group (varnet.report.Group) and, of a few groups, a
-    band of one standard deviation."""
+    band of one standard deviation. Errors where no group has accuracies."""
     from matplotlib.figure import Figure
 
+    what = next((one for one in UNITS if any(group.curve(f"{one}_det")[0] for group in groups)), "acc")
+    panels = {f"{what}_{mode}": f"{label}{UNITS[what]}" for mode, label in MODES.items()} | {"elbo": "ELBO"}
     figure = Figure(figsize=(10, 7), dpi=120, layout="constrained")
     axes = figure.subplots(2, 2, sharex=True).flat
-    for axis, (metric, title) in zip(axes, PANELS.items(), strict=True):
+    for axis, (metric, title) in zip(axes, panels.items(), strict=True):
         for number, group in enumerate(groups):
             epochs, values = group.curve(metric)
             if epochs:

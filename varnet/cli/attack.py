@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
     from varnet.launch.ending import guarded
     from varnet.runs.members import open_members
     from varnet.runs.networks import grouped
+    from varnet.runs.opening import check_classes
     from varnet.runs.overrides import named_code
 
     def work() -> None:
@@ -57,6 +58,7 @@ def main(arguments: list[str]) -> int:
         attack, device = attack_of(options), find(options.device)
         tune_cpu(options.threads)
         runs = open_members(places, options.data_dir, named_code(options))
+        check_classes(runs[0], "attacks, which go towards a class")
         networks = grouped(dict(zip(places, runs, strict=True)))
         folder = folder_for(places, options.out)
         check_possible(networks, options)

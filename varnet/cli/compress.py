@@ -27,6 +27,7 @@ from varnet.base.invocation import as_typed
 
 DEFAULTS = {
     "threshold": 3.0, "out": None, "data_dir": None, "model": {"target": None}, "dataset": {"target": None},
+    "likelihood": {"target": None},
     "threads": 1, "repeats": 100,
 }  # fmt: skip
 
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
     from varnet.base.device import tune_cpu
     from varnet.launch.ending import guarded
-    from varnet.runs.opening import open_finished
+    from varnet.runs.opening import check_classes, open_finished
     from varnet.runs.overrides import named_code
     from varnet.runs.shelf import home
 
@@ -46,6 +47,7 @@ def main(arguments: list[str]) -> int:
         options = settings(arguments[1:])
         tune_cpu(options.threads)
         run = open_finished(Path(arguments[0]), options.data_dir, named_code(options))
+        check_classes(run, "compress, whose report is of accuracies; varnet.compact takes the network")
         folder = Path(options.out) if options.out else home(Path(arguments[0]))
         show(*compressed(run, options, folder), folder)
 

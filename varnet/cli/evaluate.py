@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> int:
     from varnet.launch.command import check_unlike, folder_for, places_and_overrides, writable
     from varnet.launch.ending import guarded
     from varnet.report.analysis import Analysis, settings
+    from varnet.report.predictive import Predictive
     from varnet.runs.members import open_ensemble
     from varnet.runs.opening import open_finished
     from varnet.runs.overrides import named_code
@@ -43,7 +44,7 @@ def main(arguments: list[str]) -> int:
         how = (options.data_dir, named_code(options))
         run = open_finished(places[0], *how) if single else open_ensemble(places, *how)
         folder = folder_for(places, options.out)
-        analysis = Analysis(run, options, device)
+        analysis = (Analysis if run.likelihood.classes else Predictive)(run, options, device)
         check_unlike(folder / RESULT, lambda before: alike(before, analysis.results), "other runs")
         writable(folder)
         write(analysis.all(), folder)
@@ -72,16 +73,34 @@ def write(analysis, folder: Path) -> None:
 
 
 def show(results: dict, folder: Path) -> None:
-    run, k, rows = results["run"], results["samples"], []
-    columns = {"prediction": "left"} | dict.fromkeys(
-        ("accuracy, %", "95 %", "NLL", "Brier", "ECE", "entropy", "mutual information"), "right"
-    )
-    for name, row in results["modes"].items():
-        low, high = row["accuracy_interval"]
-        values = (f"{row[key]:.4f}" for key in ("nll", "brier", "ece", "entropy", "mutual_information"))
-        rows.append([name.replace("K", str(k)), f"{row['accuracy']:.2f}", f"{low:.2f} to {high:.2f}", *values])
-    terminal.console(130).print(terminal.table(columns, rows, f"{run['name']}, seed {run['seed']}"))
+    run, k = results["run"], results["samples"]
+    classes = "accuracy" in results["modes"]["deterministic"]
+    columns, cells = (COLUMNS, _of_classes) if classes else (_columns(results["modes"]), _of_numbers)
+    rows = [[name.replace("K", str(k)), *cells(row)] for name, row in results["modes"].items()]
+    sides = {"prediction": "left"} | dict.fromkeys(columns, "right")
+    terminal.console(130).print(terminal.table(sides, rows, f"{run['name']}, seed {run['seed']}"))
     terminal.show([*lines(results), f"written: {folder / 'evaluation.json'} and pictures beside it"], 130)
+
+
+COLUMNS = ("accuracy, %", "95 %", "NLL", "Brier", "ECE", "entropy", "mutual information")
+LABELS = {
+    "acc": "accuracy, %", "rmse": "RMSE", "nll": "NLL", "coverage": "in 95 %, %", "calibration": "calibration error, %",
+    "brier": "Brier", "ece": "ECE", "aleatoric": "aleatoric", "epistemic": "epistemic",
+}  # fmt: skip
+
+
+def _of_classes(row: dict) -> list[str]:
+    low, high = row["accuracy_interval"]
+    values = (f"{row[key]:.4f}" for key in ("nll", "brier", "ece", "entropy", "mutual_information"))
+    return [f"{row['accuracy']:.2f}", f"{low:.2f} to {high:.2f}", *values]
+
+
+def _columns(modes: dict) -> list[str]:
+    return [LABELS[key] for key in modes["deterministic"]]
+
+
+def _of_numbers(row: dict) -> list[str]:
+    return [f"{value:.4g}" for value in row.values()]
 
 
 def lines(results: dict) -> list[str]:
@@ -94,13 +113,18 @@ def lines(results: dict) -> list[str]:
         out.append(f"training set: {name} {e['elbo']:.4g}{error} = data term {e['data_term']:.4g} - KL {e['kl']:.4g}")
     if "weight_samples" in results:
         w = results["weight_samples"]
+        what = next(iter(w))  # accuracy, or what else is measured
+        digits, unit = (".2f", " %") if what == "accuracy" else (".4g", "")
         out.append(
-            f"{len(w['accuracy'])} draws of the weights: {w['mean']:.2f} +- {w['std']:.2f} % each "
-            f"({w['min']:.2f} to {w['max']:.2f}), averaged {w['accuracy_of_average']:.2f} %"
+            f"{len(w[what])} draws of the weights: {'' if unit else what + ' '}{w['mean']:{digits}} +- "
+            f"{w['std']:{digits}}{unit} each ({w['min']:{digits}} to {w['max']:{digits}}), averaged "
+            f"{w[f'{what}_of_average']:{digits}}{unit}"
         )
     if "pruning" in results:
-        kept = ", ".join(f"{100 * r['fraction']:g} %: {r['acc_k']:.2f}" for r in results["pruning"])
-        out.append(f"accuracy after removing weights: {kept}")
+        what = next(key for key in results["pruning"][0] if key.endswith("_k"))
+        digits = ".2f" if what == "acc_k" else ".4g"
+        kept = ", ".join(f"{100 * r['fraction']:g} %: {r[what]:{digits}}" for r in results["pruning"])
+        out.append(f"{'accuracy' if what == 'acc_k' else what[:-2]} after removing weights: {kept}")
     if "rotation" in results:
         turned = ", ".join(f"{r['angle']:g}: {r['accuracy']:.1f} ({r['entropy']:.2f})" for r in results["rotation"])
         out.append(f"accuracy (entropy) by angle: {turned}")

@@ -51,8 +51,11 @@ def attempt(cfg: DictConfig, folder: Path | None = None) -> dict:
 
 
 def objective(metrics: dict) -> float | None:
-    """What a search maximises: accuracy on the images held out, where there are any (dataset.validation_size)."""
-    return metrics.get("acc_k_val", metrics.get("acc_k"))
+    """What a search maximises: accuracy, or where there is none the likelihood of an object, on the images held out if
+    there are any (dataset.validation_size)."""
+    if "acc_k" in metrics or "nll_k" not in metrics:
+        return metrics.get("acc_k_val", metrics.get("acc_k"))
+    return -metrics.get("nll_k_val", metrics["nll_k"])
 
 
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")

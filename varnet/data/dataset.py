@@ -18,7 +18,10 @@ class Tensors(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images are uint8, (N, channels, height, width), channels-last in memory; points are float32, (N, ...)."""
+    """Images are uint8, (N, channels, height, width), channels-last in memory; points are float32, (N, ...).
+
+    Targets are classes, int64 (N,), or numbers, float32 (N, D), and then there are 0 classes.
+    """
 
     name: str
     train_x: Tensor
@@ -36,6 +39,11 @@ class Dataset:
     @property
     def in_shape(self) -> tuple[int, ...]:
         return tuple(self.train_x.shape[1:])
+
+    @property
+    def targets(self) -> int:
+        """How many numbers an object has for a target; 0 where it has a class."""
+        return 0 if self.train_y.ndim == 1 else self.train_y.shape[1]
 
     def loader(self, split: str = "train", batch_size: int | None = None, **options: Any) -> Loader:
         """Batches of `train` (shuffled, augmented if the dataset is), `validation` or `test`; options of Loader."""

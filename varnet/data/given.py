@@ -29,7 +29,8 @@ def dataset_of(given: object, name: str, source: str) -> Dataset:
     parts = _parts(given)
     splits = {key: _inputs(key, value) for key, value in parts.items() if key.endswith("_x")}
     _same_kind(splits)
-    labels = {key: _labels(key, value, splits[f"{key[:-2]}_x"]) for key, value in parts.items() if key.endswith("_y")}
+    labels = {key: _targets(key, value, splits[f"{key[:-2]}_x"]) for key, value in parts.items() if key.endswith("_y")}
+    _same_targets(labels)
     classes = _classes(parts.get("classes"), labels)
     mean, std = (_per_channel(key, parts.get(key), splits["train_x"]) for key in ("mean", "std"))
     tensors: dict[str, Any] = splits | labels
@@ -90,17 +91,39 @@ def _same_kind(splits: dict[str, Tensor]) -> None:
             raise Unfit(f"gives train_x with objects of type {kinds[0]} and {key} with {kinds[1]}: make them alike")
 
 
-def _labels(key: str, value: object, x: Tensor) -> Tensor:
+def _targets(key: str, value: object, x: Tensor) -> Tensor:
+    """Classes as whole numbers (N,); numbers as float32 (N, D)."""
     y = _tensor(key, value)
-    if y.is_floating_point() or y.is_complex() or y.ndim != 1:
-        raise Unfit(f"gives {key} of type {_type(y)} and shape {tuple(y.shape)}: return a whole number for each object")
+    if y.is_complex() or y.ndim not in (1, 2) or y.numel() == 0:
+        raise Unfit(
+            f"gives {key} of type {_type(y)} and shape {tuple(y.shape)}: return a whole number for each object, its "
+            "class, or numbers (N, D)"
+        )
     if len(y) != len(x):
         raise Unfit(f"gives {len(x)} objects in {key[:-2]}_x and {len(y)} labels in {key}: return a label for each")
-    return y.long()
+    if y.ndim == 1 and not y.is_floating_point():
+        return y.long()
+    if not y.isfinite().all():
+        raise Unfit(f"gives {key} with values that are not finite: replace or leave them out")
+    return y.reshape(len(y), -1).float()
+
+
+def _same_targets(targets: dict[str, Tensor]) -> None:
+    train = targets["train_y"]
+    for key, y in targets.items():
+        if y.shape[1:] != train.shape[1:]:
+            kinds = [f"{one.shape[1]} numbers" if one.ndim > 1 else "a class" for one in (train, y)]
+            raise Unfit(f"gives train_y with {kinds[0]} for each object and {key} with {kinds[1]}: make them alike")
 
 
 def _classes(given: Any, labels: dict[str, Tensor]) -> int:
-    """As given, else one more than the largest label."""
+    """As given, else one more than the largest label; 0 of numbers."""
+    if labels["train_y"].ndim > 1:
+        if given is not None:
+            raise Unfit(
+                f"gives classes={given} and targets that are numbers: leave classes out, or return whole numbers"
+            )
+        return 0
     largest = max(int(y.max()) for y in labels.values())
     try:
         classes = largest + 1 if given is None else operator.index(given)

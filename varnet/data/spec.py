@@ -26,12 +26,16 @@ class Spec:
     labels   the labellings to choose from, the default first; empty where there is one
     options  its own options and what their values have to be; null is always allowed and is the default
     needed   those of its own options that have no default
+    code     those of its own options that name code to import, which no folder may do alone (runs.folder)
+    scaled   whether inputs are shown with mean 0 and standard deviation 1, by the training set
     """
 
     name: str
     labels: Mapping[str, Labels] = field(default_factory=dict)
     options: Mapping[str, Check] = field(default_factory=dict)
     needed: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    scaled: bool = False
 
     def load(self, data_dir: str | PathLike | None, labels: str | None, seed: int, own: dict) -> Dataset:
         """All of it; `own` holds those of its own options that are not null."""
@@ -40,7 +44,8 @@ class Spec:
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Spec):
-    """A dataset that needs no files: `make(seed, **own)` gives its tensors. `source` may mention {seed}."""
+    """A dataset that needs no files: `make(seed, **own)` gives its tensors. `source` may mention {seed}. Of numbers
+    there are 0 classes."""
 
     classes: int
     make: Callable[..., Tensors]

@@ -1,7 +1,14 @@
-"""Class-balanced choices and random labels, fixed by a seed."""
+"""Class-balanced choices and random labels, fixed by a seed; random choices where targets are numbers."""
 
 import torch
 from torch import Tensor
+
+
+def chosen(targets: Tensor, size: int, seed: int) -> Tensor:
+    """Ascending indices of `size` objects, of all classes alike where the targets are classes."""
+    if targets.ndim == 1 and not targets.is_floating_point():
+        return balanced(targets, size, seed)
+    return torch.randperm(len(targets), generator=torch.Generator().manual_seed(seed))[:size].sort().values
 
 
 def balanced(labels: Tensor, size: int, seed: int) -> Tensor:

@@ -1,6 +1,9 @@
 """Predictions of a trained network, and what is made of them.
 
     predictions   every mode of prediction of a whole set, averaged; weight samples, ELBO, data term
+    mixtures      the same where targets are numbers: a mixture, its mean, its two variances, its intervals
+    numbers       error, likelihood, coverage and calibration of mixtures
+    measuring     what a likelihood is measured by while a network is trained
     metrics       accuracy, likelihood, calibration, entropies, AUROC: functions of log probabilities
     ensemble      several networks as one
     pruning       removing the weights that a network can do without
@@ -16,9 +19,10 @@
 True
 """
 
-from varnet.evaluation import metrics
+from varnet.evaluation import metrics, numbers
 from varnet.evaluation.ensemble import Ensemble
 from varnet.evaluation.metrics import summary
+from varnet.evaluation.mixtures import Mixture, mixture, weight_mixture
 from varnet.evaluation.predictions import (
     Predictions,
     WeightSamples,
@@ -35,7 +39,7 @@ from varnet.evaluation.shift import against, as_inputs_of, by_angle
 from varnet.evaluation.sparsity import compression, kept
 
 __all__ = [
-    "Ensemble", "Predictions", "Sampler", "WeightSamples", "against", "as_inputs_of", "by_angle", "compression",
-    "data_term", "elbo", "evaluate", "is_stochastic", "kept", "metrics", "predict", "prune", "pruning_curve",
-    "summary", "weight_samples",
+    "Ensemble", "Mixture", "Predictions", "Sampler", "WeightSamples", "against", "as_inputs_of", "by_angle",
+    "compression", "data_term", "elbo", "evaluate", "is_stochastic", "kept", "metrics", "mixture", "numbers", "predict",
+    "prune", "pruning_curve", "summary", "weight_mixture", "weight_samples",
 ]  # fmt: skip

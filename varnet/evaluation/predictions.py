@@ -19,6 +19,7 @@ from varnet.evaluation.metrics import average_probs
 from varnet.evaluation.one_mask import one_mask
 from varnet.evaluation.prefix import Sampler
 from varnet.nn.layers import Variational, held_in, layers_of
+from varnet.nn.likelihoods import CATEGORICAL, Likelihood
 from varnet.nn.modes import drops, predicting, resample
 from varnet.nn.objective import kl
 
@@ -52,7 +53,8 @@ def predict(
     seed: int = 0,
     fold: int | None = None,
 ) -> Predictions:
-    """Average `samples` predictions for each object in a mode of varnet.nn.modes. Eq. (2)
+    """Average `samples` predictions for each object in a mode of varnet.nn.modes. Eq. (2) Targets are classes; for
+    others see varnet.mixture.
 
     layers   which layers are zero_mean, permuted, deterministic; the others sample
     fold     put several samples into one batch of at most this many rows; None: one after the other
@@ -61,11 +63,11 @@ def predict(
     with isolated(seed), torch.no_grad(), predicting(model, mode, layers):
         samplers = [Sampler(member, fold) for member in members_of(model)]
         for x, y in batches:
-            parts.append(_summary(y, [[_log_probs(out) for out in _outputs(s, x, samples)] for s in samplers]))
+            parts.append(_summary(y, [[_log_probs(out, y) for out in outputs_of(s, x, samples)] for s in samplers]))
     return _joined(parts)
 
 
-def _outputs(sampler: Sampler, x: Tensor, samples: int) -> Iterator[Tensor]:
+def outputs_of(sampler: Sampler, x: Tensor, samples: int) -> Iterator[Tensor]:
     """Outputs of the model, each drawn when it is asked for; a single one shares its prefix with none, and needs no
     cut."""
     return (sampler.model(x) for _ in range(1)) if samples == 1 else sampler(x, samples)
@@ -89,19 +91,20 @@ def weight_samples(
         seeds = torch.randint(2**31, (draws,)).tolist()
         sampler = Sampler(model)
         for x, y in batches:
-            outs, logs = _outputs(sampler, x, draws), []
+            outs, logs = outputs_of(sampler, x, draws), []
             for own in seeds:
                 torch.manual_seed(own)
                 if held_in(model):
                     resample(model)
-                logs.append(_log_probs(next(outs)))
+                logs.append(_log_probs(next(outs), y))
             correct += torch.stack([metrics.hits(log, y).sum() for log in logs]).cpu()
             count += len(y)
             parts.append(_summary(y, [logs]))
     return WeightSamples(100 * correct / count, _joined(parts))
 
 
-def _log_probs(out: Tensor) -> Tensor:
+def _log_probs(out: Tensor, y: Tensor) -> Tensor:
+    CATEGORICAL.check(out, y)  # for other targets: varnet.mixture
     return out.float().log_softmax(1)
 
 
@@ -139,7 +142,9 @@ def evaluate(
     }
 
 
-def data_term(model: nn.Module, batches: Batches, samples: int, seed: int) -> tuple[float, float | None]:
+def data_term(
+    model: nn.Module, batches: Batches, samples: int, seed: int, likelihood: Likelihood = CATEGORICAL
+) -> tuple[float, float | None]:
     """Estimate E_q log p(T | X, W) of a whole set, averaged over noise samples for each object (Table 1's protocol),
     and its standard error, None for one sample. The samples of a batch are independent; its objects need not be, as a
     draw of the weights may be shared."""
@@ -147,16 +152,25 @@ def data_term(model: nn.Module, batches: Batches, samples: int, seed: int) -> tu
     with isolated(seed), torch.no_grad(), predicting(model, "sample"):
         sampler = Sampler(model)
         for x, y in batches:
-            logs = torch.stack([metrics.log_likelihood(_log_probs(out), y) for out in sampler(x, samples)])
+            logs = torch.stack([_log_likelihood(out, y, likelihood) for out in sampler(x, samples)])
             sums = logs.double().sum(1)
             total += float(sums.mean())
             variance += float(sums.var()) / samples if samples > 1 else 0.0
     return total, math.sqrt(variance) if samples > 1 else None
 
 
-def elbo(model: nn.Module, batches: Batches, samples: int, seed: int) -> dict[str, float | None]:
+def _log_likelihood(out: Tensor, y: Tensor, likelihood: Likelihood) -> Tensor:
+    if likelihood.classes:
+        return metrics.log_likelihood(_log_probs(out, y), y)
+    likelihood.check(out, y)
+    return likelihood.log_prob(out.float(), y)
+
+
+def elbo(
+    model: nn.Module, batches: Batches, samples: int, seed: int, likelihood: Likelihood = CATEGORICAL
+) -> dict[str, float | None]:
     """Estimate the ELBO of a whole set, its terms, and the standard error that the noise samples leave."""
-    term, error = data_term(model, batches, samples, seed)
+    term, error = data_term(model, batches, samples, seed, likelihood)
     with isolated(seed), torch.no_grad():
         divergence = float(kl(model))
     return {"elbo": term - divergence, "data_term": term, "kl": divergence, "elbo_error": error}

@@ -123,7 +123,7 @@ class Analysis:
 
     def _elbo(self) -> dict:
         batches = self.batches("train")
-        found = evaluation.elbo(self.model, batches, self.elbo_samples, self.options.seed)
+        found = evaluation.elbo(self.model, batches, self.elbo_samples, self.options.seed, self.run.likelihood)
         return found | {"elbo_samples": self.elbo_samples}
 
     def modes(self) -> None:

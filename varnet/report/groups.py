@@ -30,7 +30,10 @@ from varnet.runs.identity import identity_of
 from varnet.runs.past import history
 
 log = logging.getLogger("varnet")
-METRICS = ("acc_1", "acc_det", "acc_k", "acc_zero_mean_k", "elbo", "data_term", "kl")
+METRICS = (
+    "acc_1", "acc_det", "acc_k", "acc_zero_mean_k", "rmse_1", "rmse_det", "rmse_k", "rmse_zero_mean_k", "coverage_k",
+    "calibration_k", "elbo", "data_term", "kl",
+)  # fmt: skip
 Table = list[list[str]]  # the header first
 Curves = dict[str, list]  # what is drawn by epoch: "epoch" and metrics, None where there is no value
 

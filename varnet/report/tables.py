@@ -21,6 +21,8 @@ LABELS = {  # metric -> what a table calls it
     "elbo": "ELBO", "data_term": "data term", "kl": "KL", "acc_det": "deterministic, %",
     "acc_1": "one sample, noise for each object, %", "acc_1_weights": "one sample, one draw of the weights, %",
     "acc_k": "20 samples, %", "acc_zero_mean_k": "zero-mean, 20 samples, %", "error": "error, %",
+    "rmse_det": "RMSE, deterministic", "rmse_1": "RMSE, one sample", "rmse_k": "RMSE, 20 samples",
+    "nll_k": "NLL, 20 samples", "coverage_k": "coverage of 95 % intervals, %", "calibration_k": "calibration error, %",
     "train_acc_det": "train accuracy, %", "sparsity_all": "sparsity, %", "pruned.error": "error of what is left, %",
     "pruned.sparsity_all": "sparsity, %", "pruned.compression": "compression",
 }  # fmt: skip

@@ -1,5 +1,6 @@
 """A configuration -> its data and its network."""
 
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,21 +14,24 @@ from varnet.errors import CheckpointError, ConfigError
 from varnet.nn import networks as models
 from varnet.nn.layers import layers_of
 from varnet.nn.layers.parts import PARTS
-from varnet.runs import custom, schema
+from varnet.runs import custom, likelihoods, schema
 from varnet.runs.custom import CUSTOM
 from varnet.runs.identity import plain
 from varnet.train import checkpoint
 
 
 def load_data(cfg: DictConfig) -> Dataset:
-    """The dataset of a run; digits come in the size that the model takes."""
+    """The dataset of a run, its targets as the likelihood takes them; digits come in the size that the model takes."""
     options = plain(cfg.dataset)
     if options["name"] == "digits" and _smallest_image(cfg) == 32:
         options["size"], options["channels"] = options["size"] or 32, options["channels"] or 3
+    if options["name"] == "table" and options["classes"] is None:
+        options["classes"] = likelihoods.chosen(cfg).classes
     try:
         data = load(**options, data_dir=cfg.data_dir)
     except ConfigError as error:
         raise error.under("dataset") from error
+    data = likelihoods.suited(cfg, data)
     size = cfg.schedule.batch_size
     if size is not None and size > len(data.train_y):
         raise ConfigError(
@@ -47,6 +51,8 @@ def build_model(cfg: DictConfig, data: Dataset) -> nn.Module:
     """The network of a run; errors name the configuration's keys."""
     network = plain(cfg.model)
     name, random = network.pop("name"), _random(cfg)
+    likelihood = likelihoods.chosen(cfg)
+    outputs = likelihood.outputs(data.targets or data.classes)
     for key in network.keys() & random.keys():
         group = group_of(key)
         raise ConfigError(f"is an option of the model too: rename it in {group}={random[group]}", f"{group}.{key}")
@@ -54,20 +60,30 @@ def build_model(cfg: DictConfig, data: Dataset) -> nn.Module:
         network["dropout"] = True
     try:
         if name == CUSTOM:
-            model = custom.build(x=_two_objects(cfg, data), classes=data.classes, **network, **random)
+            model = custom.build(x=_two_objects(cfg, data), classes=outputs, **network, **random)
         else:
-            model = _paper_network(cfg, name, data, network | random)
+            model = _paper_network(cfg, name, data, outputs, network | random)
     except ConfigError as error:
         raise error.under(group_of(error.key)) from error
     if cfg.schedule.batch_size == 1 and any(isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d) for m in model.modules()):
         remedy = "" if name == CUSTOM else ", or model.batch_norm=false"
         raise ConfigError(f"is too small for batch norm: use 2 or more{remedy}", "schedule.batch_size", 1)
+    return _ending_in(likelihood.head(data.targets), model)
+
+
+def _ending_in(head: nn.Module | None, model: nn.Module) -> nn.Module:
+    """A network with what the likelihood learns behind it, which is called `noise`."""
+    if head is None:
+        return model
+    if not isinstance(model, nn.Sequential):
+        model = nn.Sequential(OrderedDict(network=model))
+    model.add_module("noise", head)
     return model
 
 
-def _paper_network(cfg: DictConfig, name: str, data: Dataset, options: dict) -> nn.Sequential:
+def _paper_network(cfg: DictConfig, name: str, data: Dataset, outputs: int, options: dict) -> nn.Sequential:
     try:
-        return models.build(name, data.in_shape, data.classes, **options)
+        return models.build(name, data.in_shape, outputs, **options)
     except (RuntimeError, MemoryError) as error:
         raise ConfigError("gives a network that does not fit in memory", "width", cfg.model.width) from error
 

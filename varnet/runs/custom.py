@@ -115,7 +115,7 @@ def _check_outputs(make: Callable, model: nn.Module, target: str, x: Tensor, cla
             found = f"shape {tuple(out.shape)}" if isinstance(out, Tensor) else f"type {type(out).__name__}"
             raise ConfigError(
                 f"makes a network whose output for inputs of shape {tuple(x.shape)} has {found}: return logits of "
-                f"shape {wanted}, one for each class", "target", target,
+                f"shape {wanted}, one for each class (or number that the likelihood takes)", "target", target,
             )  # fmt: skip
     model.train(training)
 

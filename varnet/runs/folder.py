@@ -20,9 +20,9 @@ from varnet.runs.identity import digest
 log = logging.getLogger("varnet")
 CONFIG, METRICS = ".hydra/config.yaml", "metrics.json"
 TRAIN, RL = "train.py", "scripts/rl.py"  # whose runs there are
-TRAINED = frozenset({"acc_k"})  # what metrics.json of a finished run of train.py has
+TRAINED = frozenset({"elbo"})  # what metrics.json of a finished run of train.py has
 NUMBERS = frozenset({"elbo", "data_term", "kl", "seed", "epochs", "seconds", "score", "window", "episodes", "steps"})
-TARGETS = ("model.target", "dataset.target")  # keys whose values are code to import
+TARGETS = ("model.target", "dataset.target", "likelihood.target")  # keys whose values are code to import
 Targets = Mapping[str, str | Collection[str]]  # import paths that the user names, by key
 
 
@@ -105,7 +105,7 @@ def saved_config(
     cfg = stored_config(folder, key, script)
     for name in TARGETS:
         target = OmegaConf.select(cfg, name)
-        if target is None:
+        if target is None or not _is_code(cfg, name):
             continue
         named = (targets or {}).get(name, ())
         if target not in ((named,) if isinstance(named, str) else named):
@@ -130,6 +130,16 @@ def _has_data(cfg: DictConfig) -> bool:
         return cache_path(str(cfg.dataset.name), Path(str(cfg.data_dir)).expanduser()).is_file()
     except (OSError, ValueError, RuntimeError):
         return False
+
+
+def _is_code(cfg: DictConfig, name: str) -> bool:
+    """Whether the value is an import path: of a dataset that is known by name its spec says so (of a table it is a
+    column). What is not known is taken for code."""
+    from varnet.data import DATASETS  # here, as above
+
+    group, _, option = name.partition(".")
+    kind = OmegaConf.select(cfg, f"{group}.name")
+    return group != "dataset" or not isinstance(kind, str) or kind not in DATASETS or option in DATASETS[kind].code
 
 
 def stored_config(folder: Path, key: str | None = "resume", script: str = TRAIN) -> DictConfig:

@@ -26,6 +26,8 @@ def identity_of(values: dict) -> dict:
     """The same for a configuration that is resolved already."""
     own = {key: value for key, value in values["eval"].items() if f"eval.{key}" not in HARMLESS}
     kept = {key: value for key, value in (values | {"eval": own}).items() if key not in RUNTIME}
+    if kept.get("likelihood") == {"name": "categorical"}:  # as without it
+        del kept["likelihood"]
     return without_nulls(kept)
 
 

@@ -23,7 +23,7 @@ def open_ensemble(places: Iterable[Path], data_dir: str | None = None, targets: 
     cfg = first.cfg.copy()
     cfg.name = f"ensemble of {len(members)}: {first.cfg.name}"
     model = Ensemble([member.model for member in members])
-    return Finished(first.folder, cfg, first.metrics, first.data, model, tuple(map(str, places)))
+    return Finished(first.folder, cfg, first.metrics, first.data, model, tuple(map(str, places)), first.likelihood)
 
 
 def open_members(places: Iterable[Path], data_dir: str | None = None, targets: Targets | None = None) -> list[Finished]:
@@ -84,6 +84,7 @@ def _check_fits(found: Finished, first: Finished, place: Path, first_place: Path
         ("dataset", found.data.name, first.data.name),
         ("dataset.target", found.cfg.dataset.get("target"), first.cfg.dataset.get("target")),
         ("dataset.options", found.cfg.dataset.get("options"), first.cfg.dataset.get("options")),
+        ("likelihood", found.cfg.get("likelihood"), first.cfg.get("likelihood")),
         ("dataset.labels", found.cfg.dataset.get("labels"), first.cfg.dataset.get("labels")),
     ):
         if mine != wanted:

@@ -9,7 +9,8 @@ from torch import nn
 from varnet.base.invocation import command
 from varnet.data import Dataset
 from varnet.errors import CheckpointError, ConfigError
-from varnet.runs import shelf
+from varnet.nn.likelihoods import CATEGORICAL, Likelihood
+from varnet.runs import likelihoods, shelf
 from varnet.runs.build import build_model, load_data
 from varnet.runs.folder import Targets, finished, saved_config
 from varnet.runs.identity import identity
@@ -27,6 +28,7 @@ class Finished(NamedTuple):
     data: Dataset
     model: nn.Module
     members: tuple[str, ...] = ()  # of an ensemble: where they are
+    likelihood: Likelihood = CATEGORICAL  # in the units of the training targets
 
 
 def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:
@@ -60,7 +62,13 @@ def open_finished(folder: Path, data_dir: str | None = None, targets: Targets | 
         if isinstance(error, CheckpointError):
             raise
         raise ConfigError(f"{stranger}; its checkpoint does not fit the model of its configuration") from error
-    return Finished(folder, cfg, metrics, data, model)
+    return Finished(folder, cfg, metrics, data, model, likelihood=likelihoods.fitted(cfg, data))
+
+
+def check_classes(run: Finished, command: str) -> None:
+    """Refuse a run whose targets are no classes, for what is about classes alone."""
+    if not run.likelihood.classes:
+        raise ConfigError(f"{run.folder} has likelihood={run.likelihood.name}, and is not for {command}")
 
 
 def open_run(path: str | Path, data_dir: str | None = None, targets: Targets | None = None) -> Finished:

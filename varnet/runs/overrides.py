@@ -88,6 +88,8 @@ def explain(error: Exception, overrides: Sequence[str], name: str = "train") -> 
     if key:
         named = [o for o in overrides if o.lstrip("+~").startswith(key[1])]
         given = next((o for o in reversed(named) if o.lstrip("+~").partition("=")[0] == key[1]), (named or [key[1]])[0])
+        if key[1].startswith("likelihood.") and "likelihood" not in {o.partition("=")[0] for o in overrides}:
+            return f"{given}: only a likelihood has the key {key[1]}; give that, too, e.g. likelihood=gaussian"
         if whose := owners(key[1]):
             has = "has" if len(whose) == 1 else "have"
             return f"{given}: only {' and '.join(whose)} {has} the key {key[1]}; give that, too, or leave it out"

@@ -26,6 +26,12 @@ CURVES = (
     "acc_1",
     "acc_k",
     "acc_zero_mean_k",
+    "train_rmse",
+    "rmse_det",
+    "rmse_1",
+    "rmse_k",
+    "rmse_zero_mean_k",
+    "coverage_k",
     "compression",
 )
 

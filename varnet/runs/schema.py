@@ -24,6 +24,7 @@ from varnet.base.invocation import command
 from varnet.data import own_options as dataset_options
 from varnet.data.augment import ALTERNATING
 from varnet.errors import ConfigError
+from varnet.nn.likelihoods import LIKELIHOODS
 from varnet.nn.networks.dropping import DROPOUT
 from varnet.nn.networks.making import WIDEST
 from varnet.nn.networks.registry import own_options as model_options
@@ -45,6 +46,7 @@ GROUPS = {  # group -> its keys
         "optimizer", "momentum", "weight_decay", "beta1", "floor",
     ),
     "schedule.log_alpha": ("lr_mult", "beta2"),
+    "likelihood": ("name", "target"),  # and the options of the likelihoods; without the group categorical
     "eval": ("every", "test", "samples", "elbo_samples", "final_elbo_samples", "max_batch"),
 }  # fmt: skip
 CUSTOM_KEYS = ("name", "target", "options")  # of model=custom and dataset=custom
@@ -161,7 +163,8 @@ def _raw(cfg: DictConfig, key: object) -> object:
 
 def groups() -> dict[str, tuple[str, ...]]:
     """The groups with all their keys, those of a parameterization or prior of the user's own among them."""
-    return {**GROUPS, "param": (*GROUPS["param"], *PARAMS.options()), "prior": (*GROUPS["prior"], *PRIORS.options())}
+    registered = {"param": PARAMS, "prior": PRIORS, "likelihood": LIKELIHOODS}
+    return GROUPS | {group: (*GROUPS[group], *known.options()) for group, known in registered.items()}
 
 
 def check(cfg: DictConfig) -> None:
@@ -169,6 +172,8 @@ def check(cfg: DictConfig) -> None:
     model = looked_up(cfg, "model", "one of its choices")
     custom = isinstance(model, DictConfig) and looked_up(model, "name", "a name") == CUSTOM
     known = groups() | ({"model": CUSTOM_KEYS} if custom else {})
+    if "likelihood" not in cfg:
+        del known["likelihood"]
     check_values(cfg, known, KEYS, CHECKS | (CUSTOM_CHECKS if custom else MODEL_CHECKS), command("train"))
     schedule = cfg.schedule
     if late := [epoch for epoch in cfg.get("snapshots") or () if epoch > schedule.epochs]:

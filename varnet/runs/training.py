@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from varnet.base import distributed
 from varnet.errors import ConfigError
+from varnet.runs import likelihoods
 from varnet.runs.beginning import beginning
 from varnet.runs.build import build_model, initialise_from, load_data
 from varnet.runs.folder import TRAIN, TRAINED
@@ -25,7 +26,7 @@ def made(cfg: DictConfig, where: torch.device, folder: Path) -> Trainer:
     model = build_model(cfg, data)
     if (start := beginning(cfg)) and not distributed.from_first(lambda: checkpoint.exists(folder)):
         initialise_from(model, start)
-    trainer = Trainer(cfg, model, data, where, folder, identity(cfg))
+    trainer = Trainer(cfg, model, data, where, folder, identity(cfg), likelihoods.fitted(cfg, data))
     distributed.part_ways(trainer.model, cfg.seed)
     return trainer
 

@@ -21,10 +21,13 @@ from varnet.train import events
 from varnet.train.history import HISTORY, LONGEST, Copy, rows, unpacked
 
 log = logging.getLogger("varnet")
-ACCURACIES = ("acc_det", "acc_1", "acc_k", "acc_zero_mean_k")
+MODES = ("det", "1", "k", "zero_mean_k")
+ACCURACIES = tuple(f"acc_{mode}" for mode in MODES)
+HEADLINES = {"acc": "test accuracy, %", "rmse": "test RMSE", "nll": "test NLL"}  # what a likelihood is watched by
 SHOWN = (  # columns of the HPARAMS tab: what is mostly swept
     "seed", "dataset.name", "dataset.target", "model.name", "model.target", "model.width", "param.name", "prior.name",
-    "schedule.epochs", "schedule.lr", "schedule.beta", "schedule.log_alpha.lr_mult", "schedule.log_alpha.beta2",
+    "likelihood.name", "schedule.epochs", "schedule.lr", "schedule.beta",
+    "schedule.log_alpha.lr_mult", "schedule.log_alpha.beta2",
 )  # fmt: skip
 
 
@@ -49,8 +52,9 @@ def weights_summary(model: nn.Module) -> tuple[dict, dict[str, Tensor]]:
 class Logger:
     """One line of history per epoch and the same numbers in TensorBoard, under the same names."""
 
-    def __init__(self, folder: Path, epochs: int = 0, step: int = 0, copy: Tensor | None = None):
-        """epochs, step and copy of the history in the checkpoint from which the run goes on."""
+    def __init__(self, folder: Path, epochs: int = 0, step: int = 0, copy: Tensor | None = None, headline: str = "acc"):
+        """epochs, step and copy of the history in the checkpoint from which the run goes on; what its likelihood is
+        watched by."""
         from varnet.train.event_writer import EventWriter
 
         self.folder = folder
@@ -63,7 +67,7 @@ class Logger:
         self.writer.add_custom_scalars(
             {
                 "phase transition": {
-                    "test accuracy, %": ["Multiline", [f"test/{name}$" for name in ACCURACIES]],
+                    HEADLINES[headline]: ["Multiline", [f"test/{headline}_{mode}$" for mode in MODES]],
                     "log alpha": ["Multiline", ["log_alpha/.*"]],
                     "data term": ["Multiline", ["train/data_term$"]],
                     "KL": ["Multiline", ["train/kl$"]],
@@ -163,7 +167,8 @@ def scalars(row: dict) -> dict[str, float]:
             tags |= {f"log_alpha/{name}": v["mean"] for name, v in value.items()}
             tags |= {f"log_alpha_{end}/{name}": v[end] for name, v in value.items() for end in ("min", "max")}
         elif value is not None and key not in ("epoch", "step"):
-            group = {"acc": "test", "nll": "test", "lr": "schedule", "beta": "schedule", "seconds": "speed"}
+            group = dict.fromkeys(("acc", "nll", "rmse", "coverage", "calibration", "brier", "ece"), "test")
+            group |= {"lr": "schedule", "beta": "schedule", "seconds": "speed"}
             tags[f"{group.get(key.split('_')[0], 'speed' if 'per_second' in key else 'train')}/{key}"] = value
     return tags
 
@@ -192,21 +197,27 @@ class Progress:
     def update(self, row: dict, total: int) -> None:
         note = note_of(row)
         if self.bar:
-            fields = {"note": note} if row.get("acc_det") is not None else {}
+            fields = {"note": note} if note else {}
             self.bar.update(self.task, completed=row["epoch"], **fields)
-        elif row.get("acc_det") is not None:
+        elif note:
             print(f"epoch {row['epoch']}/{total}  {note}", flush=True)
 
 
+def headline(row: dict) -> str | None:
+    """What a line of history or the metrics are watched by; None where nothing was evaluated."""
+    return next((what for what in HEADLINES if row.get(f"{what}_det") is not None), None)
+
+
 def note_of(row: dict) -> str:
-    """The numbers one watches: accuracies, ELBO, log alphas."""
-    if row.get("acc_det") is None:
+    """The numbers one watches: accuracies (or errors), ELBO, log alphas."""
+    what = headline(row)
+    if what is None:
         return ""
-    zero_mean = "" if row["acc_zero_mean_k"] is None else f", zero-mean {row['acc_zero_mean_k']:.1f}"
+    digits = ".1f" if what == "acc" else ".4g"
+    det, one, many, zero = (row[f"{what}_{mode}"] for mode in MODES)
+    zero_mean = "" if zero is None else f", zero-mean {zero:{digits}}"
     alphas = " ".join(f"{name} {a['mean']:.1f}" for name, a in list(row["log_alpha"].items())[:4])
-    parts = (
-        f"acc det {row['acc_det']:.1f}, 1 {row['acc_1']:.1f}, K {row['acc_k']:.1f}{zero_mean}  ELBO {row['elbo']:.4g}"
-    )
+    parts = f"{what} det {det:{digits}}, 1 {one:{digits}}, K {many:{digits}}{zero_mean}  ELBO {row['elbo']:.4g}"
     if "compression" in row:
         return f"{parts}  compression {row['compression']:.1f}"
     return f"{parts}  log alpha {alphas}" if alphas else parts

@@ -19,9 +19,10 @@ from varnet.base import distributed, plots
 from varnet.base.signals import STOPPING, Handlers, give_back, handled, preemption_signal
 from varnet.data import Dataset, Loader
 from varnet.errors import Diverged, Interrupted
-from varnet.evaluation import metrics
 from varnet.evaluation import predictions as evaluation
 from varnet.evaluation.final import final
+from varnet.evaluation.measuring import evaluated, fit_of
+from varnet.nn.likelihoods import CATEGORICAL, Likelihood
 from varnet.nn.objective import terms
 from varnet.train import checkpoint, restoring
 from varnet.train.batch_norm import pool_batch_norm
@@ -33,15 +34,18 @@ from varnet.train.random_state import rng_state, set_rng_state
 from varnet.train.schedule import SCHEDULED, Schedule
 
 log = logging.getLogger("varnet")
+KEPT = ("acc_", "nll_", "rmse_", "coverage_", "calibration_", "brier_", "ece_", "sparsity", "compression")
 CHECK_EVERY = 50  # steps between two looks at whether the loss is finite
 DRAW_AFTER = 10.0  # seconds of a run: a shorter one has one picture, at its end, and not ten that take longer than it
 
 
 class Trainer:
     def __init__(
-        self, cfg: DictConfig, model: nn.Module, data: Dataset, device: torch.device, folder: Path, identity: dict
+        self, cfg: DictConfig, model: nn.Module, data: Dataset, device: torch.device, folder: Path, identity: dict,
+        likelihood: Likelihood = CATEGORICAL,
     ):  # fmt: skip
         """identity: what the checkpoints say that they are of."""
+        self.likelihood = likelihood
         self.cfg, self.data, self.device, self.folder, self.identity = cfg, data, device, folder, identity
         self.channels_last = use_channels_last(cfg, device)
         self.model = placed(pool_batch_norm(model), cfg, device)
@@ -57,7 +61,7 @@ class Trainer:
         self.penalised = [p for n, p in self.model.named_parameters() if p.dim() > 1 and n.endswith("weight")]
         self.epoch = self.step = 0
         self.seconds = 0.0  # of training in this epoch
-        self.sums = torch.zeros(3, device=device)  # over this epoch: cross-entropy, correct, KL
+        self.sums = torch.zeros(3, device=device)  # over this epoch: data term, errors or hits, KL
         self.first_bad = torch.full((), math.inf, device=device)  # step at which the loss was not finite
         self.batch: Tensor | None = None  # the last inputs, to look for a fault with
         self.save_by = self._next_save()
@@ -102,7 +106,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         with self._autocast():
             logits = self.forward(x)
-        data_loss, divergence = terms(self.model, logits, y)
+        data_loss, divergence = terms(self.model, logits, y, self.likelihood)
         part = len(y) / self.loader.whole if self.ranks > 1 else 1  # of the batch: the ranks' losses are summed
         loss = len(self.data.train_y) * part * data_loss + self.schedule.beta_at(self.step) / self.ranks * divergence
         if self.cfg.param.l2:
@@ -110,8 +114,8 @@ class Trainer:
             loss = loss + len(self.data.train_y) * self.cfg.param.l2 / 2 / self.ranks * penalty
         loss = self._update(loss)
         with torch.no_grad():
-            correct = (logits.argmax(1) == y).sum()
-            self.sums += torch.stack([data_loss * len(y), correct, divergence * len(y)])
+            error = self.likelihood.error(logits, y)
+            self.sums += torch.stack([data_loss * len(y), error, divergence * len(y)])
             self.first_bad = torch.where(torch.isfinite(loss), self.first_bad, self.first_bad.clamp_max(self.step))
         self.step += 1
 
@@ -142,7 +146,7 @@ class Trainer:
         """Train to the end and return the last line of history."""
         self._measure_layout()
         if self.rank == 0:
-            self.logger = Logger(self.folder, self.epoch, self.step, self.copy)
+            self.logger = Logger(self.folder, self.epoch, self.step, self.copy, self.likelihood.measures()[0])
         with self._signals(), Progress(self.schedule.epochs, self.epoch) as progress:
             while self.epoch < self.schedule.epochs:
                 self._run_epoch(progress)
@@ -164,8 +168,8 @@ class Trainer:
     def metrics(self) -> dict:
         """The final numbers, which go into TensorBoard too."""
         metrics = {
-            **{key: self.last[key] for key in self.last if key.startswith(("acc_", "nll_", "sparsity", "compression"))},
-            **final(self.model, self._batches("test", self.data.test_y), self.cfg.seed),
+            **{key: self.last[key] for key in self.last if key.startswith(KEPT)},
+            **self._once(),
             **self.final_on_training_set(),
             "log_alpha": {name: values["mean"] for name, values in self.last["log_alpha"].items()},
             "name": str(self.cfg.name),
@@ -217,11 +221,11 @@ class Trainer:
     def _row(self) -> tuple[dict, dict[str, Tensor]]:
         """The epoch's averages over its steps: one noise sample per object, weights as they were."""
         size = len(self.data.train_y)
-        loss, correct, divergence = (distributed.summed(self.sums.clone()).double().cpu() / size).tolist()
+        loss, error, divergence = (distributed.summed(self.sums.clone()).double().cpu() / size).tolist()
         summary, log_alphas = weights_summary(self.model)
         row = {
             "epoch": self.epoch, "step": self.step, "elbo": -size * loss - divergence, "data_term": -size * loss,
-            "kl": divergence, "train_acc": 100 * correct, "lr": self.schedule.lr_at(self.step - 1),
+            "kl": divergence, **self.likelihood.watched(error), "lr": self.schedule.lr_at(self.step - 1),
             "beta": self.schedule.beta_at(self.step - 1), "seconds": self.seconds,
             "images_per_second": size / max(self.seconds, 1e-9), **summary,
         }  # fmt: skip
@@ -239,28 +243,35 @@ class Trainer:
     def _evaluate(self, split: str, labels: Tensor) -> dict:
         _, fold = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
         seed = self.cfg.seed + 1000 * self.epoch
-        return evaluation.evaluate(self.model, self._batches(split, labels), self.cfg.eval.samples, seed, fold)
+        batches = self._batches(split, labels)
+        return evaluated(self.model, batches, self.cfg.eval.samples, seed, fold, self.likelihood)
 
     def _batches(self, split: str, labels: Tensor, **options: bool) -> Loader:
         """To be predicted, as many at once as the memory allows."""
         size, _ = evaluation.batch_size(self.device, self.cfg.eval.max_batch)
         return self._loader(split, min(size, len(labels)), **options)
 
+    def _once(self) -> dict:
+        """What is measured of classes when the training is over."""
+        test = self._batches("test", self.data.test_y)
+        return final(self.model, test, self.cfg.seed) if self.likelihood.classes else {}
+
     def final_on_training_set(self) -> dict:
         """Without augmentation: ELBO with several noise samples per object (Table 1's protocol), accuracy without."""
         batches = self._batches("train", self.data.train_y, shuffle=False, augment=False)
-        det = evaluation.predict(self.model, batches, "deterministic")
         more = self.cfg.eval.get("final_elbo_samples")
+        samples = more or self.cfg.eval.elbo_samples
         return {
-            **evaluation.elbo(self.model, batches, more or self.cfg.eval.elbo_samples, seed=self.cfg.seed),
+            **evaluation.elbo(self.model, batches, samples, self.cfg.seed, self.likelihood),
             **({"elbo_samples": more} if more else {}),
-            "train_acc_det": metrics.accuracy(det.log_probs, det.y),
+            **fit_of(self.model, batches, self.likelihood),
         }
 
     def figure(self) -> bytes:
         cfg = self.cfg
         title = ", ".join([cfg.dataset.name, cfg.model.name, cfg.param.name, cfg.prior.name, f"seed {cfg.seed}"])
-        figure = plots.phase_transition(self.logger.history, cfg.eval.samples, title, self.data.classes)
+        what = self.likelihood.measures()[0]
+        figure = plots.phase_transition(self.logger.history, cfg.eval.samples, title, self.data.classes, what)
         return plots.rendered(figure)
 
     # ---- survival

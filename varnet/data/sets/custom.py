@@ -40,4 +40,4 @@ def _called(make: Callable[..., Any], options: dict[str, Any]) -> object:
         raise Unfit(f"fails ({reason}): mend the function or the options {sorted(options)}") from error
 
 
-register(Custom(name="custom", options={"target": TARGET, "options": OPTIONS}, needed=("target",)))
+register(Custom(name="custom", options={"target": TARGET, "options": OPTIONS}, needed=("target",), code=("target",)))

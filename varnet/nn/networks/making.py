@@ -36,7 +36,8 @@ def build(
     init: float | None = None,
     **options: Any,
 ) -> nn.Sequential:
-    """A network for inputs of `in_shape`; what is None is as in the paper (its file in this folder).
+    """A network for inputs of `in_shape` with so many outputs (of another likelihood than that of classes what it
+    takes); what is None is as in the paper (its file in this folder).
 
     `layers` says by name which layers are variational; `batch_norm` is a switch or the names of the layers that it
     follows, `affine` whether it learns scale and shift (None: yes); `dropout` is a switch, the names of the layers that
@@ -49,7 +50,7 @@ def build(
     network = NETWORKS[name]
     in_shape = _checked_input(name, network, in_shape)
     number(0, WIDEST, above=True)("width", width)
-    whole(2)("classes", classes)
+    whole(1)("classes", classes)
     own, options = _own(name, network, options)
     bias = network.bias if bias is None else bias
     dropout = network.dropout if dropout is None else dropout
