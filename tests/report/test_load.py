@@ -39,7 +39,7 @@ def test_of_a_history_only_what_is_drawn_is_kept(tmp_path):
     row = {"epoch": 1, "acc_k": 50.0, "acc_det": "x", "elbo": None, "kl_by_layer": {"a": 1.0}, "seconds": 3.0}
     (folder / "history.jsonl").write_text(json.dumps(row) + "\n")
     run = report.read_run(folder)
-    assert run.curves == {"epoch": [1], "acc_k": [50.0], "acc_det": [None], "acc_zero_mean_k": [None], "elbo": [None]}
+    assert run.curves == {"epoch": [1], "acc_k": [50.0], "acc_det": [None], "elbo": [None]}
     assert run.values("acc_k") == {1: 50.0} and run.values("elbo") == {}
 
 

@@ -20,22 +20,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.rendezvous import rendezvous
 
+from varnet.base.ranks import launched, rank
 from varnet.base.silence import Watch
 from varnet.errors import ConfigError, RankLost
 
 T = TypeVar("T")
 PATIENCE = 120.0  # minutes of the ranks that wait while rank 0 evaluates
 _watch: Watch | None = None
-
-
-def launched() -> bool:
-    """Whether torchrun, or something like it, has started this process as one of several."""
-    known = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"} <= os.environ.keys()
-    return known and int(os.environ["WORLD_SIZE"]) > 1
-
-
-def rank() -> int:
-    return int(os.environ["RANK"]) if launched() else 0
 
 
 def world_size() -> int:

@@ -154,6 +154,7 @@ def _one_axis(size: tuple[float, float]) -> "tuple[Figure, Axes]":
 
 UNITS = {"acc": ", %", "rmse": ", RMSE", "nll": ", NLL"}
 MODES = {"det": "deterministic", "k": "K samples", "zero_mean_k": "zero-mean, K samples"}
+DRAWN = (*(f"{what}_{mode}" for what in UNITS for mode in MODES), "elbo")  # by epoch, where there are values
 
 
 IN_LEGEND = 24  # groups; a longer legend leaves no room for the curves, and more bands hide each other

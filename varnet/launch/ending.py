@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from omegaconf.errors import OmegaConfBaseException
 
-from varnet.base import distributed
+from varnet.base.ranks import rank
 from varnet.base.terminal import tolerate
 from varnet.base.text import plain_text
 from varnet.errors import CheckpointError, DataError, Stopped, one_line
@@ -37,9 +37,9 @@ class Parser(argparse.ArgumentParser):
 
 def stop(message: object, code: int, known: bool = True) -> NoReturn:
     """End with one sentence; what all processes of a run know is said by the first of them."""
-    rank = distributed.rank()
-    if rank == 0 or not known:
-        place = f"rank {rank}: " if rank > 0 else ""
+    own = rank()
+    if own == 0 or not known:
+        place = f"rank {own}: " if own > 0 else ""
         print(place + ("error: " if code < 128 else "") + sentence(message), file=sys.stderr, flush=True)
     sys.exit(code)
 

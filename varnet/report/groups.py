@@ -21,7 +21,7 @@ from pathlib import Path
 
 from varnet.base.checks import shown
 from varnet.base.nested import flat
-from varnet.base.plots import PANELS
+from varnet.base.plots import DRAWN
 from varnet.base.text import plain_text
 from varnet.errors import ConfigError
 from varnet.runs import stored
@@ -55,7 +55,7 @@ class Run:
 
     def values(self, metric: str) -> dict[int, float]:
         """Epoch -> value, where there is one."""
-        found = zip(self.curves["epoch"], self.curves[metric], strict=True)
+        found = zip(self.curves["epoch"], self.curves[metric], strict=True) if metric in self.curves else ()
         return {epoch: value for epoch, value in found if value is not None}
 
 
@@ -149,7 +149,7 @@ def _lines(folder: Path) -> list[dict]:
 def _curves(rows: list[dict]) -> Curves:
     """What is drawn of a history, as columns: of thousands of runs rows would fill the memory."""
     curves: Curves = {"epoch": [row["epoch"] for row in rows]}
-    for metric in PANELS:
+    for metric in (one for one in DRAWN if any(one in row for row in rows)):
         values = (row.get(metric) for row in rows)
         curves[metric] = [value if isinstance(value, int | float) else None for value in values]
     return curves
