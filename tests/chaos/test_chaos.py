@@ -23,6 +23,7 @@ def world(tmp_path_factory) -> World:
         return World(tmp_path_factory.mktemp("chaos"))
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # has threads, which a child does without
 @pytest.mark.usefixtures("unpictured")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_fault_does_no_harm(kind, world, monkeypatch):

@@ -1,9 +1,12 @@
 """A Ray that a sweep starts asks for a token; one that was there keeps its own authentication."""
 
+import atexit
 import os
 import re
+import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ from tests.composing import ROOT
 from tests.launch.test_sweep import CONFIGS, FAST, plugin
 from tests.processes import HANG, wait_for
 from varnet.launch import ray_cluster, sweep
+from varnet.launch.ending import leave
 
 NAMES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_ADDRESS")
 
@@ -116,3 +120,43 @@ def test_nobody_without_the_token_is_let_in(tmp_path, monkeypatch):
     finally:
         process.terminate()
         process.wait(timeout=HANG)
+
+
+class Ray(types.ModuleType):
+    """As far as a sweep uses it: it takes SIGTERM for itself, and is shut down."""
+
+    def __init__(self):
+        super().__init__("ray")
+        self.shut_down = 0
+
+    def init(self, **_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+    def get(self, _: object) -> None:
+        raise OSError("its process died")
+
+    def shutdown(self) -> None:
+        self.shut_down += 1
+
+
+def test_sigterm_stays_with_the_sweep_and_ray_is_gone_before_its_end(monkeypatch):
+    ray = Ray()
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    with pytest.raises(SystemExit) as ended, sweep._ending(), sweep._patient("hydra_plugins.hydra_ray_launcher.X"):
+        ray.init(address="local")
+        assert "its process died" in str(ray.get(1)._return_value)
+        signal.raise_signal(signal.SIGTERM)
+    assert ended.value.code == 143 and ray.shut_down == 1
+    with pytest.raises(OSError, match="its process died"):
+        ray.get(1)
+    os.environ.pop("RAY_USAGE_STATS_ENABLED")
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # has threads, which the child does without
+def test_the_exit_code_is_that_of_the_signal_whatever_a_library_does_at_the_end():
+    child = os.fork()
+    if child == 0:
+        atexit.register(os.abort)
+        leave(143)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 143
