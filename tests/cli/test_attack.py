@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from tests.composing import tiny
 from tests.conftest import no_pictures
+from tests.runs.rewriting import rewritten
 from varnet.attack import robustness
 from varnet.attack.gradient import Attack, Pixels
 from varnet.attack.robustness import experiment
@@ -160,7 +161,7 @@ def test_folders_that_were_moved(runs, capsys, tmp_path):
         shutil.copytree(runs[name], place)
         cfg = OmegaConf.load(place / ".hydra/config.yaml")
         cfg.name, cfg.schedule.lr = "same", lr
-        OmegaConf.save(cfg, place / ".hydra/config.yaml")
+        rewritten(place, cfg)
     one, other = (tmp_path / kind / "net" / "final" for kind in "ab")
     opened = {place: open_finished(place) for place in (one, other)}
     assert list(kinship.grouped(opened)) == [f"same ({one})", f"same ({other})"]

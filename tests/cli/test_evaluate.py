@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from tests.composing import ROOT, tiny
 from tests.nn.refused import assert_refused
+from tests.runs.rewriting import rewritten
 from varnet.cli import evaluate
 from varnet.cli.train import run
 from varnet.report.analysis import settings
@@ -111,15 +112,16 @@ def test_incomplete_and_strange_folders(folder, capsys, tmp_path, monkeypatch):
     (folder / "metrics.json").unlink()
     assert f"resume={folder}" in refused(capsys, folder)
     (folder / "metrics.json").write_text(metrics)
+    folder = folder.rename(tmp_path / "moved")
     cfg = OmegaConf.load(folder / ".hydra" / "config.yaml")
     for change, words in (
         ({"eval": {"samples": None}}, "eval.samples=null"),
         ({"model": {"width": 0.1}}, "does not fit"),
     ):
-        OmegaConf.save(OmegaConf.merge(cfg, change), folder / ".hydra" / "config.yaml")
+        rewritten(folder, OmegaConf.merge(cfg, change))
         message = refused(capsys, folder)
         assert "another version of varnet" in message and words in message
-    OmegaConf.save(cfg, folder / ".hydra" / "config.yaml")
+    rewritten(folder, cfg)
     for path in (folder / checkpoint.NAME, folder / checkpoint.PREVIOUS):
         path.write_bytes(b"not a checkpoint")
     assert "cannot be read" in refused(capsys, folder)

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from tests.rl.small_runs import POLICIES, assert_equal_runs, at_episode, composed, rows, tiny, trainer_of
+from tests.runs.rewriting import rewritten
 from varnet.errors import CheckpointError, ConfigError, Diverged, Interrupted
 from varnet.rl.episode import choose
 from varnet.rl.run import make_env, run, trained
@@ -140,10 +141,11 @@ def test_a_task_names_no_module_to_import(tmp_path, monkeypatch, where):
     cfg = tiny(tmp_path)
     if where == "stored":
         run(cfg)
-        file = (folder := folder_of(cfg)) / CONFIG
-        file.write_text(file.read_text().replace("id: CartPole-v1", "id: planted_task:CartPole-v1"))
-        assert "planted_task" in file.read_text()
-        opening = (lambda: trained(folder), lambda: run(resumed(folder, [], RL)))
+        folder = folder_of(cfg).rename(tmp_path / "of a stranger")
+        cfg.env.id = "planted_task:CartPole-v1"
+        rewritten(folder, cfg)
+        assert "planted_task" in (folder / CONFIG).read_text()
+        opening = (lambda: trained(folder), lambda: run(resumed(folder, [], RL), folder))
     else:
         cfg.env.id = "planted_task:CartPole-v1"
         opening = (lambda: run(cfg), lambda: make_env(cfg))

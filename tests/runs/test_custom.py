@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from tests.composing import ROOT, tiny
 from tests.runs.own_networks import NETWORKS
+from tests.runs.rewriting import rewritten
 from varnet.base.importing import imported
 from varnet.cli import attack, compress, evaluate, report, train
 from varnet.cli.train import attempt, run
@@ -250,7 +251,7 @@ def test_a_sweep_by_joblib(place, tmp_path):
 @pytest.fixture(params=["model.target", "dataset.target"])
 def stranger(request, runs, tmp_path, monkeypatch) -> tuple[Path, str, Path]:
     """(folder of a run that names code of its maker, key=value of that name, what this code writes when imported)"""
-    folder, wrote = tmp_path / "runs" / "seed0-12345678", tmp_path / "imported"
+    folder, wrote = tmp_path / "runs" / "of a stranger", tmp_path / "imported"
     shutil.copytree(runs[0], folder)
     (tmp_path / "own_evil.py").write_text(f"open({str(wrote)!r}, 'w').close()\n")
     monkeypatch.chdir(tmp_path)
@@ -258,7 +259,7 @@ def stranger(request, runs, tmp_path, monkeypatch) -> tuple[Path, str, Path]:
     OmegaConf.update(cfg, "model.target", None)
     OmegaConf.update(cfg, request.param, "own_evil:build", force_add=True)
     OmegaConf.update(cfg, f"{request.param.partition('.')[0]}.name", "custom")
-    OmegaConf.save(cfg, folder / CONFIG)
+    rewritten(folder, cfg)
     yield folder, f"{request.param}=own_evil:build", wrote
     assert not wrote.exists(), "code that only a folder named was imported"
     with pytest.raises(ConfigError, match="has no attribute"):
@@ -312,5 +313,6 @@ def test_a_path_that_is_interpolated_is_refused(runs, tmp_path):
     cfg.model.target = f"{MODULE}:${{model.options.which}}"
     OmegaConf.update(cfg, "model.options.which", "build", force_add=True)
     OmegaConf.save(cfg, folder / CONFIG)
+    (folder / "checksums.json").unlink()
     with pytest.raises(ConfigError, match="has an interpolation"):
         resumed(folder, [f"model.target={TARGET}"])
