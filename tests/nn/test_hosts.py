@@ -183,7 +183,7 @@ def test_a_classifier_of_sequences_trains_and_shares_its_prefix(layers):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert min(losses[-3:]) < losses[0]
     with torch.no_grad(), predicting(model, "sample"):
         sampler = Sampler(model)

@@ -33,16 +33,16 @@ def lazy(in_shape, classes):
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.LazyLinear(classes))
 
 
-def recurrent(in_shape, classes):
-    class Rows(nn.Module):
+def unknown(in_shape, classes):
+    class Table(nn.Module):
         def __init__(self):
             super().__init__()
-            self.rnn, self.last = nn.GRU(28, classes), None
+            self.table = nn.Parameter(torch.zeros(784, classes))
 
         def forward(self, x):
-            return self.rnn(x[:, 0].transpose(0, 1))[0][-1]
+            return x.flatten(1) @ self.table
 
-    return Rows()
+    return Table()
 
 
 def one_layer(in_shape, classes):

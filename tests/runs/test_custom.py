@@ -99,7 +99,7 @@ def test_networks_that_are_made_in_other_ways():
     assert list(layers_of(model_of(f"model.target={MODULE}:lazy", "param.layers=3"))) == ["3"]
     assert list(layers_of(model_of(f"model.target={MODULE}:lazy", "param.layers=[1,'3']"))) == ["1", "3"]
     assert list(layers_of(model_of(f"model.target={MODULE}:one_layer", "dataset=toy"))) == ["0"]
-    assert not layers_of(model_of(f"model.target={MODULE}:recurrent", "param=deterministic"))
+    assert not layers_of(model_of(f"model.target={MODULE}:unknown", "param=deterministic"))
 
 
 def test_dropout_is_the_networks_own():
@@ -122,7 +122,7 @@ WRONG = {
     "other images": ("model.target", [f"{MODULE}:for_other_images"], "fails on inputs of shape (2, 1, 28, 28), Ru"),
     "variational": ("model.target", [f"{MODULE}:the_same_twice"], "variational already: make a new one of plain"),
     "weight norm": ("model.target", [f"{MODULE}:normed"], "computes its weight (weight norm, pruning, a parametri"),
-    "no plain layer": ("model.target", [f"{MODULE}:recurrent"], "change it, or use param=deterministic"),
+    "no plain layer": ("model.target", [f"{MODULE}:unknown"], "change it, or use param=deterministic"),
     "no dropout": ("model.target", [f"{MODULE}:sequential", "param=dropout"], "without nn.Dropout, the noise of"),
     "options": ("model.options", [TARGET, "model.options=5"], "use its arguments, e.g. {hidden: 100}"),
     "no such option": (
