@@ -6,12 +6,16 @@ MkDocs calls these functions while `make docs` builds the site.
 import html
 import posixpath
 import re
+import unicodedata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("RESULTS.md", "CHANGELOG.md", "CONTRIBUTING.md", "LOG.md")  # pages that lie beside docs/
 FURTHER = "Further pages"  # a section for pages of docs/ that the nav does not name
 LINK = re.compile(r"\]\(([^)\s#:]+)(#[^)\s]*)?\)")
+STYLES = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK"}
+VARIANT = re.compile(rf'<mi mathvariant="({"|".join(STYLES)})">([A-Z])</mi>')
+TILDE = ("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -68,4 +72,17 @@ def on_page_content(html_of_page, **_):
 def mathml(formula: str, display: str) -> str:
     from latex2mathml.converter import convert
 
-    return convert(html.unescape(formula).strip(), display=display)
+    return readable(convert(html.unescape(formula).strip(), display=display))
+
+
+def readable(formula: str) -> str:
+    """Letters in a style of their own as characters, as browsers know no other way; a relation for its tilde."""
+    return VARIANT.sub(lambda found: f"<mi>{letter(STYLES[found[1]], found[2])}</mi>", formula).replace(*TILDE)
+
+
+def letter(style: str, capital: str) -> str:
+    """A capital of a style; some have had a name longer than the others."""
+    try:
+        return unicodedata.lookup(f"MATHEMATICAL {style} CAPITAL {capital}")
+    except KeyError:
+        return unicodedata.lookup(f"{style} CAPITAL {capital}")

@@ -178,6 +178,11 @@ def test_links_of_the_site_lead_to_the_same_pages(hooks, link, own, moved):
     assert hooks.moved(link, own) == moved
 
 
+def test_formulas_have_letters_that_browsers_draw(hooks):
+    formula = '<mi mathvariant="script">L</mi><mi>&#x0007E;</mi><mi mathvariant="double-struck">E</mi><mi>L</mi>'
+    assert hooks.readable(formula) == "<mi>\u2112</mi><mo>&#x0223C;</mo><mi>\U0001d53c</mi><mi>L</mi>"
+
+
 def test_the_api_shows_what_is_there():
     pages = [page for page in PAGES if page.parent.name == "api"]
     shown = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
