@@ -83,12 +83,23 @@ def test_an_optimizer_that_was_made_before_says_what_it_does_not_train(param, wo
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     variational(model, param=param)
-    with pytest.warns(UserWarning, match=f"the optimizer trains {words}.*make it after varnet.variational"):
+    with pytest.warns(UserWarning, match=f"the optimizer trains {words}.*make it after varnet.variational") as told:
         step(optimizer, model)
+        step(optimizer, model)  # by which all optimizers of a network are known
+    assert len(told) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step(optimizer, model)  # it is said once
         step(torch.optim.SGD(model.parameters(), lr=0.1), model)
+
+
+def test_an_optimizer_for_the_means_and_one_for_the_noise_are_no_mistake():
+    model = variational(network())
+    noise = [p for name, p in model.named_parameters() if "log_alpha" in name]
+    optimizers = [torch.optim.SGD(set(model.parameters()) - set(noise), lr=0.1), torch.optim.Adam(noise)]
+    for _ in range(2):
+        for optimizer in optimizers:
+            step(optimizer, model)
 
 
 def test_an_optimizer_of_a_layer_that_lost_its_means():
