@@ -186,7 +186,7 @@ def test_a_bound(runs, tmp_path):
         (["eot=10"], "eot=10", "samples=10"),
         (["device=tpu"], "device=tpu", "choose one of auto, cpu, cuda"),
         (["data_dir=null", "iterations=x"], "iterations=x", "use a whole number from 0"),
-        (["data_dir=5"], "data_dir=5", "use the name of a folder (a number as ./5), or null"),
+        (["data_dir=5"], "data_dir=5", "use the name of a folder (a number as ./5)"),
         (["method={"], "method={", "close its brackets"),
         (["ensemble=true"], "ensemble=true", "needs several runs"),
         (["ensemble=each"], "ensemble=each", "needs several seeds of a network"),
@@ -212,7 +212,7 @@ def test_wrong_places(runs, capsys, tmp_path):
     run(points)
     assert "dataset=toy has no images" in refused(capsys, folder_of(points), *FEW)
     assert "does not fit" in refused(capsys, folder, folder_of(points), *FEW, f"out={tmp_path / 'out'}")
-    assert "use the name of a folder (a number as ./5), or null" in refused(capsys, folder, "out=5")
+    assert "use the name of a folder (a number as ./5)" in refused(capsys, folder, "out=5")
     assert "comes without a run" in refused(capsys, f"out={tmp_path / 'out'}")
     assert not (tmp_path / "out").exists()
 

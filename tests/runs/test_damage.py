@@ -148,7 +148,7 @@ def test_a_history_without_a_copy_is_refused_and_the_report_says_so(folder, capl
     with pytest.raises(ConfigError, match=r"history.jsonl is damaged or missing, and .* has no checkpoint.pt"):
         past.history(folder)
     found = groups.read_run(folder)
-    assert found.metrics and found.history == [] and "history.jsonl is damaged or missing" in caplog.text
+    assert found.metrics and found.curves == {"epoch": []} and "history.jsonl is damaged or missing" in caplog.text
 
 
 # ---- runs that go on
@@ -185,7 +185,7 @@ def test_a_history_that_is_emptied_under_its_run_is_whole_at_the_end(tmp_path, m
     cfg = small(tmp_path)
     interrupted_at(6, monkeypatch, lambda _: (folder_of(cfg) / HISTORY).write_text(""))
     run(cfg)
-    assert "was changed while its run wrote into it" in caplog.text
+    assert "is not as its run has written it: it is made anew" in caplog.text
     assert_equal_runs(whole, folder_of(cfg))
 
 

@@ -120,7 +120,7 @@ def described(networks: "Networks", options: DictConfig) -> dict:
         for name, group in networks.items()
         for place, run in group.items()
     }
-    beside = ("device", "threads", "data_dir", "out", "model", "dataset")
+    beside = ("device", "threads", "data_dir", "out", "model", "dataset", "likelihood")
     chosen = {key: value for key, value in options.items() if key not in beside}
     related = caution(networks) if options.transfer else None
     return {

@@ -11,8 +11,8 @@ threshold=3     of log alpha; weights from the run's own param.threshold on are 
                 that are 0 already
 out=null        folder of the files; null: the run's folder
 data_dir=null   folder of the datasets; null: the run's own
-model.target=null, dataset.target=null   import paths of a run of model=custom or dataset=custom, given again: a folder
-                alone names no code
+model.target=null, dataset.target=null, likelihood.target=null   import paths of a run of model=custom, dataset=custom
+                or likelihood=custom, given again: a folder alone names no code
 threads=1       CPU threads
 repeats=100     rounds of the measurement of speed; 0: leave it out
 """
