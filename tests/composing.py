@@ -11,9 +11,9 @@ __all__ = ["ROOT", "composed", "tiny"]
 GROUPS = ("likelihood", "dataset", "model", "param", "prior", "schedule", "experiment")
 ROOT = Path(__file__).resolve().parent.parent
 TINY = (
-    "schedule.epochs=1", "schedule.warmup=0", "schedule.beta_from=0", "schedule.beta_until=0", "schedule.decay_from=null", "model.width=0.05",
+    "schedule.epochs=1", "schedule.warmup=0", "schedule.beta_from=0", "schedule.beta_until=0", "model.width=0.05",
     "dataset.train_size=40", "dataset.test_size=20", "schedule.batch_size=20", "eval.samples=2", "eval.elbo_samples=2",
-    "eval.final_elbo_samples=null", "threads=1", "snapshots=null",
+    "eval.final_elbo_samples=null", "threads=1", "snapshots=null", "schedule.decay_from=null",
 )  # fmt: skip
 
 

@@ -135,8 +135,8 @@ def test_the_seeds_of_each_network_as_an_ensemble(runs, tmp_path):
     assert (plain["n"], noisy["n"], both["n"]) == (1, 2, 1) and both["network"] == f"{noisy['network']}, ensemble of 2"
     data = open_finished(runs["variance 0"]).data
     models = [Pixels(open_finished(runs[f"variance {seed}"]).model, data.mean, data.std) for seed in (0, 1)]
-    plain = Pixels(open_finished(runs["deterministic"]).model, data.mean, data.std)
-    networks = {"plain": plain, "noisy": models, "both": Ensemble(models)}
+    alone = Pixels(open_finished(runs["deterministic"]).model, data.mean, data.std)
+    networks = {plain["network"]: alone, noisy["network"]: models, both["network"]: Ensemble(models)}  # noise by name
     wanted = experiment(networks, data.test_x, data.test_y, 10, Attack(iterations=3, step=20.0, samples=2), images=6)
     assert [both["rate"], noisy["rate"]] == [wanted[2]["rate"], wanted[1]["rate"]]
 

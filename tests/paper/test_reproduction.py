@@ -107,7 +107,9 @@ def test_the_phase_transition_from_records(here, tmp_path):
 def test_rows_that_share_a_run_share_it():
     library = Library(2, "full")
     assert Job("phase_loguniform", 1).folder() == Job("table2_cifar10_variance", 1).folder()
-    assert len(jobs_of(["table1", "noise", "fig5", "fig9"], library)) == 6 * 2 + 2 * 2  # the additive column has two starts
+    assert (
+        len(jobs_of(["table1", "noise", "fig5", "fig9"], library)) == 6 * 2 + 2 * 2
+    )  # the additive column has two starts
     assert jobs_of(["fig2"], library) == []
     assert len(jobs_of(["fig1"], library)) == 8 and len(jobs_of(["fig1"], Library(2, "small"))) == 2
 

@@ -14,6 +14,6 @@ from varnet.train import checkpoint
 def rewritten(folder: Path, cfg: DictConfig) -> None:
     """Another configuration in every place that tells of it but the folder's name; no checksums."""
     (folder / checksums.NAME).unlink(missing_ok=True)
-    OmegaConf.save(cfg, folder / CONFIG)
+    OmegaConf.save(cfg, folder / CONFIG, resolve=True)
     for path in folder.glob("*.pt"):
         torch.save(checkpoint.read(path) | {"config": identity(cfg)}, path)

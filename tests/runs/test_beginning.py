@@ -43,6 +43,8 @@ def test_runs_come_after_those_that_they_start_from(tmp_path, monkeypatch):
     sparse, original = (Job(f"small/{kind}_vgg_w025", 2, place) for kind in ("sparse", "original"))
     assert sparse.before() == original and original.before() is None
     rounds = []
-    monkeypatch.setattr(queue, "_run_missing", lambda jobs, at_once, after: rounds.append(jobs) or [f"{len(jobs)} failed"])
+    monkeypatch.setattr(
+        queue, "_run_missing", lambda jobs, at_once, after: rounds.append(jobs) or [f"{len(jobs)} failed"]
+    )
     assert queue.run_queue([sparse, original, sparse._replace(seed=3)], 1) == ["2 failed", "2 failed"]
     assert rounds == [[original, original._replace(seed=3)], [sparse, sparse._replace(seed=3)]]

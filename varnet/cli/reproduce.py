@@ -82,12 +82,14 @@ def parse(arguments: list[str], targets: list[str]) -> tuple[list[str], dict[str
 
 def check_passed_on(overrides: tuple[str, ...]) -> None:
     """Refuse what train.py would refuse, before anything is looked at for it."""
+    from varnet.paper.library import AUTO
     from varnet.runs import schema
     from varnet.runs.composing import composed
     from varnet.runs.overrides import said
 
-    with said(overrides):
-        cfg = composed(*overrides)
+    known = [override for override in overrides if override != AUTO]  # which is ours
+    with said(known):
+        cfg = composed(*known)
     schema.check(cfg)
 
 

@@ -42,8 +42,9 @@ def _look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     given = [p for group in optimizer.param_groups for p in group["params"]]
     known = [(p, layer) for p in given if p in _taken and (layer := _taken[p]()) is not None]
     if step == 0:
-        _trained.update({p: True for p in given})
+        _trained.update(dict.fromkeys(given, True))
         if lost := [layer for p, layer in known if all(p is not q for q in layer.parameters())]:
+            _steps[optimizer] = 2  # which says it all
             _warn(f"weights that are no longer in the network ({lost[0]})")
         return
     learned = [q for p, layer in known for name, q in layer._parameters.items() if name != "bias" and q is not p]
