@@ -30,7 +30,7 @@ TEXTS = (
     "", "null", "true", "false", "yes", "x", "a b", "all", "none", "layer", "sgd", "random", "conv1", "dense1", "é",
     ".", "../x", "/dev/null", "/dev/zero", "~", "x" * 300, "2020-99-99",
     "'a[/b]'", "'[red]x'", "'\x1b[2J'", r"'$\frac$'",
-    "'=1+1'", "'a\nb'", "'\0'", '"\\0"', "\udcff", "'\udcff'", "!!python/object:os.system",
+    "'=1+1'", "'a\nb'", '"\\0"', "\udcff", "'\udcff'", "!!python/object:os.system",
 )  # fmt: skip
 NESTED = (
     "[]", "[1]", "[[1]]", "[1,2]", "[2,1]", "[-1,null]", "[a,b]", "[dense1]", "[1e400,0]", "{}", "{a: 1}",

@@ -160,6 +160,7 @@ LISTED = [  # each was a traceback, or ran without an end
     "evaluate out=9223372036854775807", "evaluate out=${nope}", "evaluate eval.fractions=[${nope}]", "compress out=5",
     "attack out=5", "attack iterations=9223372036854775807", f"reproduce seeds={'9' * 5000}", "reproduce device=[1]",
     "bench layers --threads 99999999999", "publish from= x", "fetch \x1b[31m", "report \x1b[31m",
+    "train --nope", "train --cfg", "rl -x",
 ]  # fmt: skip
 
 

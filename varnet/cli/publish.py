@@ -83,7 +83,7 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
 
             rebuild(TARGETS, root / "docs" / "results")
         found = stale(root)
-    except (ConfigError, OSError) as error:
+    except (ValueError, OSError) as error:  # a ConfigError is a ValueError
         return refused(error)
     if "--check" not in arguments:
         for page, text in found.items():

@@ -9,7 +9,6 @@ from pathlib import Path
 from varnet.base import plots, terminal
 from varnet.base.files import write_atomically
 from varnet.base.invocation import as_typed
-from varnet.errors import ConfigError
 from varnet.launch.ending import Parser, refused
 from varnet.report import groups as report
 
@@ -30,7 +29,7 @@ def main(arguments: list[str]) -> int:
         show(rows)
         terminal.show(f"not finished, not counted: {line}" for line in report.incomplete(runs))
         write(options.out, rows, groups, runs)
-    except (ConfigError, OSError) as error:
+    except (ValueError, OSError) as error:  # a ConfigError is a ValueError
         return refused(error)
     terminal.show([f"written to {options.out}: table.md, table.csv, curves.png"])
     return 0

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import hydra
 from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
 
 from varnet.base.files import write_atomically
 from varnet.base.plots import rendered
@@ -119,7 +120,7 @@ def command_line(arguments: list[str]) -> None:
             if not flags:
                 composed(overrides)
             by_hydra(main, overrides, "rl")
-    except (ConfigError, CheckpointError) as error:
+    except (ValueError, CheckpointError, OmegaConfBaseException) as error:  # a ConfigError is a ValueError
         stop(error, 2)
     except OSError as error:
         stop(f"{error.strerror or error} ({error.filename}): put it right and start again", 4)

@@ -3,11 +3,14 @@
 import errno
 import json
 import os
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from varnet.base.checks import FOLDER
+from varnet.base.invocation import command
 from varnet.errors import ConfigError
 from varnet.runs.folder import METRICS
 from varnet.runs.overrides import explain
@@ -38,11 +41,24 @@ def named_folder(overrides: list[str], key: str) -> tuple[Path | None, list[str]
     return None if given == "null" else Path(FOLDER(key, given)), [o for o in overrides if o not in named]
 
 
+def check_flags(arguments: list[str], name: str) -> None:
+    """Hydra's parser of flags, whose complaint would be several lines."""
+    from hydra._internal.utils import get_args_parser
+
+    def refuse(message: str) -> NoReturn:
+        raise ConfigError(f"{message}: {command(name)} --help tells more")
+
+    parser = get_args_parser()
+    parser.error = refuse
+    parser.parse_args(arguments)
+
+
 def by_hydra(main: Callable[[], None], overrides: Sequence[str], name: str) -> None:
     """main() of a script, its complaints about the command line in one sentence. What a run itself raises is no such
-    complaint: it keeps its traceback."""
+    complaint: it keeps its traceback, unless a launcher's process has it."""
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # errors come here instead of being printed by Hydra
     own = getattr(main, "__wrapped__", main).__code__
+    check_flags(sys.argv[1:], name)
     try:
         main()
     except Exception as error:
