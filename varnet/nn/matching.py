@@ -14,7 +14,7 @@ from varnet.nn.layers import KINDS, Held, Linear, Parted
 from varnet.nn.layers.host import Host
 from varnet.nn.layers.transposed import LinearTransposed
 
-Adapter = Callable[[Any], nn.Module]
+Adapter = type[Parted] | Callable[[Any], nn.Module]
 LOOK_ALIKES: dict[str, Adapter] = {
     "timm.layers.linear.Linear": Linear,
     "timm.models.layers.linear.Linear": Linear,

@@ -13,7 +13,9 @@ from varnet.nn.lrt_fast import Convolution, Transposed
 from varnet.nn.params import Parameterization
 from varnet.nn.priors import Prior
 
-Size1, Size2, Size3 = int | tuple[int], int | tuple[int, int], int | tuple[int, int, int]
+Size1 = int | tuple[int]
+Size2 = int | tuple[int, int]
+Size3 = int | tuple[int, int, int]
 Padding = Literal["zeros", "reflect", "replicate", "circular"]
 CONVOLVED = {1: "rows", 2: "images", 3: "volumes"}
 

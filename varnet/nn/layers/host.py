@@ -1,8 +1,8 @@
 """Layers of torch that read several weights at once: they stay what they are, and their weights become random parts."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from varnet.nn.layers.base import KINDS
 from varnet.nn.layers.parts import Parted
@@ -42,7 +42,7 @@ class Host(Parted):
     ) -> dict[str, RandomTensor]:
         """What becomes random, made while the module is as it was."""
         names = cls.weights_of(module) + (cls.biases_of(module) if random_bias else [])
-        return {name: RandomTensor.of(module._parameters[name], param, prior) for name in names}
+        return {name: RandomTensor.of(cast(Tensor, module._parameters[name]), param, prior) for name in names}
 
     @classmethod
     def change(cls, module: Any, parts: dict[str, RandomTensor]) -> Any:

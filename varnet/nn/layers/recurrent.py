@@ -54,13 +54,13 @@ class Recurrent(Host):
             raise ValueError(f"{self} takes inputs of {self.input_size} features, but got shape {tuple(input.shape)}")
 
 
-class RNN(Recurrent, nn.RNN, replaces=nn.RNN):
+class RNN(Recurrent, nn.RNN, replaces=nn.RNN):  # type: ignore[override]  # _flat_weights, an attribute in torch
     """nn.RNN with random weights."""
 
 
-class LSTM(Recurrent, nn.LSTM, replaces=nn.LSTM):
+class LSTM(Recurrent, nn.LSTM, replaces=nn.LSTM):  # type: ignore[override]  # _flat_weights, an attribute in torch
     """nn.LSTM with random weights."""
 
 
-class GRU(Recurrent, nn.GRU, replaces=nn.GRU):
+class GRU(Recurrent, nn.GRU, replaces=nn.GRU):  # type: ignore[override]  # _flat_weights, an attribute in torch
     """nn.GRU with random weights."""

@@ -30,8 +30,9 @@ LikelihoodLike = str | Likelihood | Callable[[Tensor, Tensor], Tensor]
 
 def likelihood_of(given: LikelihoodLike, **options: Any) -> Likelihood:
     """A likelihood by its name and options, as it is, or of a function (outputs, targets) -> log p of each object."""
-    if isinstance(given, type) and issubclass(given, Likelihood):
-        return given(**options)
+    kind: object = given  # which may be a class
+    if isinstance(kind, type) and issubclass(kind, Likelihood):
+        return kind(**options)
     if isinstance(given, Likelihood) or (callable(given) and not isinstance(given, str)):
         if options:
             raise ConfigError(f"has its options: give {', '.join(options)} with a name", "likelihood", given)

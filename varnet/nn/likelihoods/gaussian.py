@@ -31,18 +31,18 @@ class Gaussian(Likelihood):
     standardise: bool = option(True, SWITCH)  # in a run: the variance is then in units of the training targets' own
 
     def log_prob(self, out: Tensor, target: Tensor) -> Tensor:
-        mean, log_variance = self._moments(out)
+        if (fixed := self._fixed) is not None:
+            return -0.5 * of_objects((target - out).square() / fixed + (math.log(2 * math.pi) + math.log(fixed)))
+        mean, log_variance = out.chunk(2, -1)
         error = (target - mean).square()
-        if isinstance(log_variance, float):
-            return -0.5 * of_objects(error / self.variance + (math.log(2 * math.pi) + log_variance))
         return -0.5 * of_objects(error * (-log_variance).exp() + log_variance + math.log(2 * math.pi))
 
     def mean_of(self, out: Tensor) -> Tensor:
-        return self._moments(out)[0]
+        return out if self._fixed is not None else out.chunk(2, -1)[0]
 
     def variance_of(self, out: Tensor) -> Tensor:
-        mean, log_variance = self._moments(out)
-        return torch.full_like(mean, self.variance) if isinstance(log_variance, float) else log_variance.exp()
+        fixed = self._fixed
+        return out.chunk(2, -1)[1].exp() if fixed is None else torch.full_like(out, fixed)
 
     def cdf(self, out: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         below = torch.special.ndtr((target - self.mean_of(out)) / self.variance_of(out).sqrt())
@@ -55,7 +55,7 @@ class Gaussian(Likelihood):
         return LearnedVariance(targets) if self.variance == LEARNED else None
 
     def check(self, out: Tensor, target: Tensor) -> None:
-        if self._fixed:
+        if self._fixed is not None:
             super().check(out, target)
             return
         self.check_type(target)
@@ -70,15 +70,9 @@ class Gaussian(Likelihood):
         return standardised(self, target) if self.standardise else self
 
     @property
-    def _fixed(self) -> bool:
-        return self.variance not in (LEARNED, PREDICTED)
-
-    def _moments(self, out: Tensor) -> tuple[Tensor, Tensor | float]:
-        """Means and log variances."""
-        if self._fixed:
-            return out, math.log(self.variance)
-        mean, log_variance = out.chunk(2, -1)
-        return mean, log_variance
+    def _fixed(self) -> float | None:
+        """The variance where it is a number; None where the outputs have its logarithm."""
+        return None if isinstance(self.variance, str) else self.variance
 
 
 class LearnedVariance(nn.Module):

@@ -3,6 +3,7 @@
 Densities, means and variances are those of the targets as they are; only the outputs are in units of the training set.
 """
 
+import torch
 from torch import Tensor, nn
 
 from varnet.errors import ConfigError
@@ -11,6 +12,11 @@ from varnet.nn.likelihoods.base import Likelihood
 
 class Standardised(Likelihood):
     """p(t | out) = q((t - shift) / scale | out) / scale, of a likelihood q of continuous targets."""
+
+    inner: Likelihood
+    shift: Tensor
+    scale: Tensor
+    moved: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor, Tensor]]
 
     def __init__(self, inner: Likelihood, shift: Tensor, scale: Tensor) -> None:
         """shift, scale: (D,), of the targets"""
@@ -54,9 +60,8 @@ class Standardised(Likelihood):
         """shift, scale and the sum of log scale; moved to a device once, as every move makes the host wait."""
         key = like.device, like.dtype
         if key not in self.moved:
-            self.moved[key] = tuple(
-                value.to(*key) for value in (self.shift, self.scale, self.scale.double().log().sum())
-            )
+            log_scale = self.scale.double().log().sum()
+            self.moved[key] = self.shift.to(*key), self.scale.to(*key), log_scale.to(*key)
         return self.moved[key]
 
 
