@@ -1,4 +1,5 @@
 import contextlib
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,16 @@ PICTURE = rendered(Figure(figsize=(0.1, 0.1)))
 @pytest.fixture(autouse=True)
 def seed():
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """A command that runs in a test's process logs to the stdout of that test, which is closed with it."""
+    before, level = list(logging.root.handlers), logging.root.level
+    yield
+    for one in [one for one in logging.root.handlers if type(one) is logging.StreamHandler and one not in before]:
+        logging.root.removeHandler(one)
+    logging.root.setLevel(level)
 
 
 @contextlib.contextmanager
