@@ -143,7 +143,7 @@ def test_sigterm_stays_with_the_sweep_and_ray_is_gone_before_its_end(monkeypatch
     ray = Ray()
     monkeypatch.setitem(sys.modules, "ray", ray)
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
-    with pytest.raises(SystemExit) as ended, sweep._ending(), sweep._patient("hydra_plugins.hydra_ray_launcher.X"):
+    with pytest.raises(SystemExit) as ended, sweep._ending([]), sweep._patient("hydra_plugins.hydra_ray_launcher.X"):
         ray.init(address="local")
         assert "its process died" in str(ray.get(1)._return_value)
         signal.raise_signal(signal.SIGTERM)

@@ -20,6 +20,7 @@ WITH_VALUE = {  # of Hydra's flags
     "--cfg", "-c", "--package", "-p", "--info", "-i", "--experimental-rerun", "--config-path", "-cp", "--config-name",
     "-cn", "--config-dir", "-cd",
 }  # fmt: skip
+FOREIGN = ("config_name", "config_path", "config_dir", "experimental_rerun")  # which would take another configuration
 
 
 def flags_first(arguments: list[str]) -> list[str]:
@@ -50,7 +51,10 @@ def check_flags(arguments: list[str], name: str) -> None:
 
     parser = get_args_parser()
     parser.error = refuse
-    parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    for key in FOREIGN:
+        if getattr(given, key, None) is not None:
+            refuse(f"--{key.replace('_', '-')} is invalid, as the configuration is varnet's own: give key=value")
 
 
 def by_hydra(main: Callable[[], None], overrides: Sequence[str], name: str) -> None:

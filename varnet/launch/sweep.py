@@ -133,8 +133,9 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
     sys.argv += [f"++{ray_cluster.ADDRESS}={quoted(sweep.ray)}"] if sweep.ray else []
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors come here instead of being printed by Hydra
     code, trouble = 0, None
+    ended: list[int] = []
     try:
-        with _ending(), loading(), ray_cluster.secured(sweep.ray), _patient(sweep.launcher):
+        with _ending(ended), loading(), ray_cluster.secured(sweep.ray), _patient(sweep.launcher):
             main()
     except JobFailed:
         code = 1
@@ -144,6 +145,7 @@ def carry_out(sweep: Sweep, main: Callable[[], None], command: list[str]) -> int
         code = error.code if isinstance(error.code, int) else 1
     except Exception as error:  # a launcher that broke, e.g. because one of its processes was killed
         code, trouble = 1, f"{type(error).__name__}: {one_line(error)}"
+    code = 128 + ended[0] if ended else code  # whatever a launcher has made of the exception in which it came
     summary = tell(sweep.jobs, notes(sweep.folder), trouble, command)
     print(
         "\n".join(map(plain_text, summary.text.split("\n"))),
@@ -195,10 +197,11 @@ def tell(planned: list[Job], noted: dict[int, Job], trouble: str | None, command
     return Summary("\n".join(lines), len(left))
 
 
-def _ending() -> contextlib.AbstractContextManager:
-    """SIGTERM ends a sweep as Ctrl-C does, with its summary and without leaving processes behind."""
+def _ending(ended: list[int]) -> contextlib.AbstractContextManager:
+    """SIGTERM ends a sweep as Ctrl-C does, with its summary and without leaving processes behind; it is noted."""
 
     def end(number: int, _before: Handlers) -> None:
+        ended.append(number)
         sys.exit(128 + number)
 
     return handled(end, (signal.SIGTERM,))
