@@ -51,6 +51,8 @@ def check_flags(arguments: list[str], name: str) -> None:
 
     parser = get_args_parser()
     parser.error = refuse
+    if "--" in arguments:
+        refuse("-- is not known")
     given = parser.parse_args(arguments)
     for key in FOREIGN:
         if getattr(given, key, None) is not None:
