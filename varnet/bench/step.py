@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from varnet import kl
 from varnet.bench import wide
 from varnet.bench.timing import interleaved
-from varnet.bench.wide import endless
 from varnet.errors import ConfigError
 from varnet.runs.build import build_model, load_data
 from varnet.runs.composing import composed
@@ -54,16 +53,8 @@ def row(name: str, overrides: tuple[str, ...], args) -> dict:
 
 
 def looped(cfg, data, folder: Path):
-    """Steps as the trainer takes them: batches from the loader, rates, sums, checks."""
-    trainer = Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder, identity(cfg))
-    batches = endless(trainer.loader)
-
-    def run() -> None:
-        for _ in range(STEPS):
-            trainer.train_step(*next(batches))
-        trainer._check_finite()
-
-    return run
+    """The trainer's own steps."""
+    return wide.loop(Trainer(cfg, build_model(cfg, data), data, torch.device("cpu"), folder, identity(cfg)), STEPS)
 
 
 def bare_steps(cfg, data):

@@ -74,13 +74,13 @@ def _layout(trainer: Trainer) -> str:
     return "channels-last" if trainer.channels_last else "NCHW"
 
 
-def loop(trainer: Trainer) -> Callable[[], None]:
-    """Steps as the trainer takes them."""
+def loop(trainer: Trainer, steps: int = STEPS) -> Callable[[], None]:
+    """Steps as the trainer takes them: batches from the loader, rates, sums, checks."""
     trainer.model.train()
     batches = endless(trainer.loader)
 
     def run() -> None:
-        for _ in range(STEPS):
+        for _ in range(steps):
             trainer.train_step(*next(batches))
         trainer._check_finite()
 
